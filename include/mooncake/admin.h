@@ -1,0 +1,95 @@
+/*
+ * What operators ask a pool: status, segments, clients, keys. Used by mooncakectl; the threads and
+ * errors are those of client.h. Callbacks run on the calling thread before the call returns; texts
+ * handed to them are valid until they return.
+ */
+#ifndef MOONCAKE_ADMIN_H
+#define MOONCAKE_ADMIN_H
+
+#include "mooncake/client.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Sizes in bytes, times in milliseconds. hits + misses is the number of keys looked up. */
+typedef struct mooncake_pool_status {
+    size_t struct_size; /**< set by the caller to sizeof(mooncake_pool_status) */
+    uint64_t capacity, used, keys, unfinished_puts, segments, stores, clients;
+    uint64_t hits, misses, evicted_keys, evicted_bytes, put_rejected, uptime_ms;
+    uint64_t master_epoch;
+    char master_program[64];
+} mooncake_pool_status;
+
+MOONCAKE_API mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
+                                                mooncake_pool_status *out_status);
+
+/** One mounted segment. state: "ok", "draining", "suspect" or "gone". */
+typedef struct mooncake_segment_status {
+    const char *name, *host, *addresses, *state;
+    uint64_t mount_id, client_id, len, used, largest_free_extent, extents;
+} mooncake_segment_status;
+
+typedef void (*mooncake_segment_cb)(void *arg, const mooncake_segment_status *segment);
+MOONCAKE_API mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_ms,
+                                                  mooncake_segment_cb each, void *arg);
+
+/** One process that pings the master. role: "client", "store" or "tool". */
+typedef struct mooncake_client_status {
+    const char *host, *program, *role;
+    uint64_t client_id, ping_age_ms;
+    uint32_t segments;
+} mooncake_client_status;
+
+typedef void (*mooncake_client_cb)(void *arg, const mooncake_client_status *status);
+MOONCAKE_API mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms,
+                                                 mooncake_client_cb each, void *arg);
+
+/**
+ * Keys, in no order, at most @p keys_max (0: all). @p each gets bytes and their length; it returns
+ * false to stop. Keys that come or go meanwhile may be listed or not; others at least once.
+ *
+ * @param pattern  NULL or "": all; a pattern: MOONCAKE_ENOTSUP until patterns exist
+ */
+MOONCAKE_API mooncake_err mooncake_admin_keys(mooncake_client *client, const char *pattern,
+                                              uint64_t keys_max, uint32_t timeout_ms,
+                                              bool (*each)(void *arg, const char *key,
+                                                           size_t key_len),
+                                              void *arg);
+
+/** One extent of one copy. */
+typedef struct mooncake_extent_status {
+    uint32_t replica, slice;
+    const char *segment, *host;
+    uint64_t mount_id, offset, len;
+} mooncake_extent_status;
+
+/** One object. state: "writing" or "readable"; pin: "none", "soft" or "hard". */
+typedef struct mooncake_key_status {
+    const char *state, *pin;
+    uint64_t len, lease_left_ms, soft_pin_left_ms, age_ms, owner_client_id;
+    uint64_t object_id_hi, object_id_lo;
+    uint32_t replicas;
+    const mooncake_extent_status *extents;
+    size_t extents_count;
+} mooncake_key_status;
+
+/** Grants no lease. @retval MOONCAKE_ENOENT no such key, not even an unfinished put */
+MOONCAKE_API mooncake_err mooncake_admin_key(mooncake_client *client, const char *key,
+                                             uint32_t timeout_ms,
+                                             void (*each)(void *arg,
+                                                          const mooncake_key_status *status),
+                                             void *arg);
+
+/** Effective configuration of the master: option, value, source, help. */
+MOONCAKE_API mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
+                                                void (*each)(void *arg, const char *name,
+                                                             const char *value, const char *source,
+                                                             const char *help),
+                                                void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,290 @@
+/*
+ * The client of a Mooncake pool: put, get, exist, remove, and their batches.
+ *
+ * Calls block the calling thread until they are done or their deadline has passed, whichever comes
+ * first; they work on the caller's own thread. A client may be used from any number of threads at
+ * once. A process that forked must not use its parent's clients: every call there returns
+ * MOONCAKE_EUNAVAILABLE.
+ *
+ * Errors that every call can return, beside those it lists:
+ *   MOONCAKE_EINVAL        a pointer that must not be NULL is, a count or length is out of range
+ *   MOONCAKE_ENOMEM        this process is out of memory
+ *   MOONCAKE_ETIMEDOUT     the deadline has passed
+ *   MOONCAKE_ERPC          the master could not be reached, or the connection to it was lost
+ *   MOONCAKE_EUNAVAILABLE  the client is closing, or this is a forked child
+ * mooncake_last_error() has the sentence. After any return nothing writes to a caller's buffer.
+ *
+ * Keys are 1 to MOONCAKE_KEY_MAX bytes, NUL-terminated; others: MOONCAKE_EBADKEY. Lengths are in
+ * bytes and 64 bit. `timeout_ms` is for the whole call; 0 takes the client's default.
+ */
+#ifndef MOONCAKE_CLIENT_H
+#define MOONCAKE_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mooncake/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MOONCAKE_KEY_MAX 4096
+
+/** A connection to a pool. Opaque; made by mooncake_client_open(). */
+typedef struct mooncake_client mooncake_client;
+
+/** How much of what is read is proven before a get returns OK. */
+typedef enum mooncake_verify {
+    MOONCAKE_VERIFY_FULL = 0,   /**< header and payload checksum: the bytes that were put */
+    MOONCAKE_VERIFY_HEADER = 1, /**< the right object; damage in the payload goes unseen */
+    MOONCAKE_VERIFY_NONE = 2    /**< nothing: for measuring */
+} mooncake_verify;
+
+/**
+ * Options of a client. Call mooncake_client_options_init() first; later versions add fields at the
+ * end and read no further than struct_size.
+ */
+typedef struct mooncake_client_options {
+    size_t struct_size;
+    /** "host:port" of the master. NULL: environment MOONCAKE_MASTER, else 127.0.0.1:50051. */
+    const char *master;
+    /** Name of this process' segment, and its host for placement. NULL: host name and port. */
+    const char *local_hostname;
+    /** Bytes this process lends to the pool; 0 lends nothing. Memory is touched as it is used. */
+    uint64_t segment_size;
+    /** Address the lent segment is served on; NULL: "0.0.0.0:0", the kernel picks the port. */
+    const char *data_address;
+    /** Default deadline of a call, milliseconds (30000). */
+    uint32_t timeout_ms;
+    /** Longest time for one connection attempt, milliseconds (3000). */
+    uint32_t connect_timeout_ms;
+    /** Calls that run at the same time; further ones wait for their turn (8). */
+    uint32_t engines_max;
+    /** See mooncake_verify (FULL). */
+    mooncake_verify verify;
+    /** Transports that may be used: "local,tcp"; NULL or "auto": all. */
+    const char *transport;
+    /** Microseconds a waiting call polls before it sleeps (50); 0 sleeps at once. */
+    uint32_t poll_us;
+    /** What this program calls itself in the pool's lists; NULL: its process name. */
+    const char *program;
+    /** Used by command-line tools: do not count as a client, do not ping. */
+    bool tool;
+} mooncake_client_options;
+
+/** Set every field to its default. */
+MOONCAKE_API void mooncake_client_options_init(mooncake_client_options *options);
+
+/**
+ * Connect to a pool. Returns when the master has answered, and when the segment that this process
+ * lends (if any) is mounted: a put would work.
+ *
+ * @param options     borrowed for the call; NULL: all defaults
+ * @param out_client  the caller's; give it to mooncake_client_close()
+ * @retval MOONCAKE_EINVAL         an option is out of range: the sentence names it
+ * @retval MOONCAKE_ESEGMENTEXISTS a live process has mounted a segment of this name
+ * Needs at most connect_timeout_ms per attempt and timeout_ms in all.
+ */
+MOONCAKE_API mooncake_err mooncake_client_open(const mooncake_client_options *options,
+                                               mooncake_client **out_client);
+
+/**
+ * Leave the pool: waits for calls under way (they end by their deadlines), unmounts the lent
+ * segment, frees everything. NULL is ignored. In a forked child: frees what is safe, says nothing
+ * to the pool.
+ */
+MOONCAKE_API void mooncake_client_close(mooncake_client *client);
+
+/** How one object is stored. Call mooncake_put_options_init() first. */
+typedef struct mooncake_put_options {
+    size_t struct_size;
+    /** Copies wished, 1 to 8, on different segments (1). Fewer is a success (see degraded). */
+    uint32_t replicas;
+    /** Return MOONCAKE_ENOSPACE rather than store fewer copies (false). */
+    bool all_replicas;
+    /** Evict only when nothing else can be, for soft_pin_ms from now on (false). */
+    bool soft_pin;
+    /** Milliseconds; 0: the master's default. */
+    uint64_t soft_pin_ms;
+    /** Never evict (false). */
+    bool hard_pin;
+    /** Names of segments to place on first; borrowed for the call. */
+    const char *const *preferred_segments;
+    size_t preferred_segments_count;
+} mooncake_put_options;
+
+/** Set every field to its default. */
+MOONCAKE_API void mooncake_put_options_init(mooncake_put_options *options);
+
+/** A piece of memory to write from. */
+typedef struct mooncake_piece {
+    const void *data;
+    uint64_t len;
+} mooncake_piece;
+
+/** A piece of memory to read into. */
+typedef struct mooncake_space {
+    void *data;
+    uint64_t len;
+} mooncake_space;
+
+/**
+ * Store one value. When it returns OK every reader sees the whole value.
+ *
+ * @param data     borrowed for the call; may be NULL if len is 0
+ * @param options  borrowed for the call; NULL: all defaults
+ * @retval MOONCAKE_EEXIST    the key is stored or being written by somebody; nothing was written
+ * @retval MOONCAKE_ENOSPACE  no room, also after eviction
+ * @retval MOONCAKE_ETRANSFER no copy could be written to its store
+ * After anything but OK and EEXIST the key is absent, unless the answer to the last step was lost
+ * (ERPC, ETIMEDOUT): then it is absent or holds the whole value.
+ */
+MOONCAKE_API mooncake_err mooncake_put(mooncake_client *client, const char *key, const void *data,
+                                       uint64_t len, const mooncake_put_options *options,
+                                       uint32_t timeout_ms);
+
+/** As mooncake_put(); the value is the pieces laid end to end. At most 4096 pieces. */
+MOONCAKE_API mooncake_err mooncake_put_pieces(mooncake_client *client, const char *key,
+                                              const mooncake_piece *pieces, size_t pieces_count,
+                                              const mooncake_put_options *options,
+                                              uint32_t timeout_ms);
+
+/**
+ * Read one value into the caller's memory.
+ *
+ * @param cap      bytes at @p data; what lies beyond the value's length is not touched
+ * @param out_len  the value's length, also set with MOONCAKE_EINVAL when cap is too small (nothing
+ *                 was written then). NULL allowed.
+ * @retval MOONCAKE_ENOENT     no such key, or its bytes were lost or evicted meanwhile: a miss
+ * @retval MOONCAKE_ECHECKSUM  every copy is damaged
+ * @retval MOONCAKE_ETRANSFER  no copy's store can be reached
+ * After an error the content of @p data is undefined, but nothing writes to it any more.
+ */
+MOONCAKE_API mooncake_err mooncake_get_into(mooncake_client *client, const char *key, void *data,
+                                            uint64_t cap, uint32_t timeout_ms,
+                                            uint64_t *out_len);
+
+/** As mooncake_get_into(); the value fills the pieces in order. At most 4096 pieces. */
+MOONCAKE_API mooncake_err mooncake_get_into_pieces(mooncake_client *client, const char *key,
+                                                   const mooncake_space *pieces,
+                                                   size_t pieces_count, uint32_t timeout_ms,
+                                                   uint64_t *out_len);
+
+/**
+ * Read one value into fresh memory.
+ *
+ * @param out_data  the caller's; give it to mooncake_free(). Not NULL also for an empty value.
+ */
+MOONCAKE_API mooncake_err mooncake_get(mooncake_client *client, const char *key,
+                                       uint32_t timeout_ms, void **out_data, uint64_t *out_len);
+
+/** Free memory that a get returned. NULL is ignored. */
+MOONCAKE_API void mooncake_free(void *data);
+
+/** Is the key readable? Then it stays so for the lease (10 s by default). ENOENT is no error here:
+ * the call returns OK and *out_exists is false. */
+MOONCAKE_API mooncake_err mooncake_exist(mooncake_client *client, const char *key,
+                                         uint32_t timeout_ms, bool *out_exists);
+
+/** Length of a value. @retval MOONCAKE_ENOENT no such key */
+MOONCAKE_API mooncake_err mooncake_size(mooncake_client *client, const char *key,
+                                        uint32_t timeout_ms, uint64_t *out_len);
+
+/**
+ * Remove one key.
+ *
+ * @param force  also when it is under a lease or pinned
+ * @retval MOONCAKE_ENOENT    no such key
+ * @retval MOONCAKE_ELEASED   somebody reads it; try again when the lease has ended
+ * @retval MOONCAKE_ENOTREADY it is being written
+ */
+MOONCAKE_API mooncake_err mooncake_remove(mooncake_client *client, const char *key, bool force,
+                                          uint32_t timeout_ms);
+
+/** Remove every key; without @p force, leased and pinned ones stay. Both counts may be NULL. */
+MOONCAKE_API mooncake_err mooncake_remove_all(mooncake_client *client, bool force,
+                                              uint32_t timeout_ms, uint64_t *out_removed,
+                                              uint64_t *out_left);
+
+/*
+ * Batches. Arrays have @p count elements; element i of each belongs to item i. `results` receives
+ * one error per item; each item is judged alone and may return whatever the single call does. The
+ * call itself returns OK when every item was judged, also if all failed; otherwise `results` is
+ * filled with the error that the call returns. The same key may stand in a batch several times: a
+ * get fills every buffer, a put stores the first and gives EEXIST for the rest. count 0 is OK.
+ */
+
+MOONCAKE_API mooncake_err mooncake_batch_put(mooncake_client *client, const char *const *keys,
+                                             const void *const *data, const uint64_t *lens,
+                                             size_t count, const mooncake_put_options *options,
+                                             uint32_t timeout_ms, mooncake_err *results);
+
+/** Item i is put from pieces[i][0 .. pieces_counts[i]). */
+MOONCAKE_API mooncake_err mooncake_batch_put_pieces(mooncake_client *client,
+                                                    const char *const *keys,
+                                                    const mooncake_piece *const *pieces,
+                                                    const size_t *pieces_counts, size_t count,
+                                                    const mooncake_put_options *options,
+                                                    uint32_t timeout_ms, mooncake_err *results);
+
+/** @param out_lens  as out_len of mooncake_get_into(), one an item; NULL allowed */
+MOONCAKE_API mooncake_err mooncake_batch_get_into(mooncake_client *client, const char *const *keys,
+                                                  void *const *data, const uint64_t *caps,
+                                                  size_t count, uint32_t timeout_ms,
+                                                  mooncake_err *results, uint64_t *out_lens);
+
+MOONCAKE_API mooncake_err mooncake_batch_get_into_pieces(mooncake_client *client,
+                                                         const char *const *keys,
+                                                         const mooncake_space *const *pieces,
+                                                         const size_t *pieces_counts, size_t count,
+                                                         uint32_t timeout_ms,
+                                                         mooncake_err *results,
+                                                         uint64_t *out_lens);
+
+/** out_data[i] is NULL where results[i] is not OK; free each with mooncake_free(). */
+MOONCAKE_API mooncake_err mooncake_batch_get(mooncake_client *client, const char *const *keys,
+                                             size_t count, uint32_t timeout_ms,
+                                             mooncake_err *results, void **out_data,
+                                             uint64_t *out_lens);
+
+/** results[i] is OK (readable), ENOENT (not), EBADKEY, or what went wrong. */
+MOONCAKE_API mooncake_err mooncake_batch_exist(mooncake_client *client, const char *const *keys,
+                                               size_t count, uint32_t timeout_ms,
+                                               mooncake_err *results);
+
+MOONCAKE_API mooncake_err mooncake_batch_size(mooncake_client *client, const char *const *keys,
+                                              size_t count, uint32_t timeout_ms,
+                                              mooncake_err *results, uint64_t *out_lens);
+
+MOONCAKE_API mooncake_err mooncake_batch_remove(mooncake_client *client, const char *const *keys,
+                                                size_t count, bool force, uint32_t timeout_ms,
+                                                mooncake_err *results);
+
+/**
+ * Announce memory that puts and gets will use, so that transports which need it pinned do that
+ * once. Under TCP and shared memory this costs nothing. Ranges may overlap; each registration
+ * wants its own unregister.
+ *
+ * @retval MOONCAKE_EINVAL  len is 0 or the range wraps; unregister: not registered
+ */
+MOONCAKE_API mooncake_err mooncake_register_buffer(mooncake_client *client, void *data,
+                                                   uint64_t len);
+MOONCAKE_API mooncake_err mooncake_unregister_buffer(mooncake_client *client, void *data);
+
+/** Name under which this process' segment is mounted ("host:port"), or the host name if none is.
+ * Valid as long as the client. */
+MOONCAKE_API const char *mooncake_client_hostname(const mooncake_client *client);
+
+/** Does the master answer? OK, or why not. */
+MOONCAKE_API mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms);
+
+/** The library's version, "0.1.0". Static. */
+MOONCAKE_API const char *mooncake_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * Every bound of the system, with its unit and its reason. A buffer, queue or loop whose size does
+ * not come from here comes from an option.
+ */
+#ifndef MC_BASE_LIMITS_H
+#define MC_BASE_LIMITS_H
+
+/* Key length in bytes. Engines use 80 to 250; the C++ Mooncake has no stated bound. */
+#define MC_KEY_LEN_MAX 4096u
+
+/* Segment name in bytes: "host:port" or a path. */
+#define MC_SEGMENT_NAME_LEN_MAX 255u
+
+/* Host name or address with port, in bytes. */
+#define MC_ADDR_LEN_MAX 300u
+
+/* Keys in one control message. The client cuts larger batches. */
+#define MC_BATCH_KEYS_MAX 8192u
+
+/* Body of one control message in bytes: refuses a hostile length before any allocation. */
+#define MC_RPC_BODY_LEN_MAX (64u << 20)
+
+/* Control calls in flight on one connection; more wait in the client, the server stops reading. */
+#define MC_RPC_IN_FLIGHT_MAX 1024u
+
+/* Connections one daemon accepts on one port. Further ones are closed at once. */
+#define MC_CONNECTIONS_MAX 16384u
+
+/* Replicas of one object, and extents of one replica (a value may be cut over fragments). */
+#define MC_REPLICAS_MAX 8u
+#define MC_EXTENTS_MAX 16u
+
+/* Bytes of the header in front of each extent's payload; also the allocation unit, so that
+ * every header starts a cache line. */
+#define MC_EXTENT_HEADER_LEN 64u
+#define MC_EXTENT_ALIGN 64u
+
+/* Segments in one mount call and in one pool. */
+#define MC_SEGMENTS_PER_STORE_MAX 64u
+#define MC_SEGMENTS_MAX 65536u
+
+/* Unsent bytes queued on one control stream before its owner stops reading requests. */
+#define MC_STREAM_QUEUE_LEN_MAX (8u << 20)
+
+/* Pieces of one value in a put from pieces or get into pieces (vLLM uses 128). */
+#define MC_PIECES_MAX 4096u
+
+/* Time one slice of background work may take on the core loop, in nanoseconds. */
+#define MC_SLICE_NS_MAX 2000000u
+
+#endif

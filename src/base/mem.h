@@ -1,0 +1,69 @@
+/*
+ * The door to malloc. All heap memory of the project comes through here, so that tests can fail
+ * the n-th allocation and ask whether everything was given back. Also the arena, from which a
+ * request takes all its memory and gives it back in one call.
+ */
+#ifndef MC_BASE_MEM_H
+#define MC_BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+
+/** malloc. NULL when there is none (or a test asked for that). Any thread. len 0 takes 1. */
+void *mc_malloc(size_t len) MC_MUST_CHECK;
+/** Zeroed memory for @p count elements of @p len; NULL also when the product overflows. */
+void *mc_calloc(size_t count, size_t len) MC_MUST_CHECK;
+/** realloc; on NULL the old block is untouched. */
+void *mc_realloc(void *ptr, size_t len) MC_MUST_CHECK;
+/** Memory at a multiple of @p align (a power of two). Freed by mc_free(). */
+void *mc_aligned_alloc(size_t align, size_t len) MC_MUST_CHECK;
+/** A copy of @p len bytes plus a NUL. */
+char *mc_strndup(const char *text, size_t len) MC_MUST_CHECK;
+/** Accepts NULL. */
+void mc_free(void *ptr);
+
+/** Blocks that are allocated now, for leak checks in tests. */
+int64_t mc_mem_live_count(void);
+
+/** Let the n-th allocation from now fail (0 is the next), once. Negative: never. Tests only. */
+void mc_mem_fail_after(int64_t n);
+
+/* ---- arena ------------------------------------------------------------------------------- */
+
+struct mc_arena_chunk;
+
+/**
+ * Bump allocator. init does not allocate; the first chunk comes with the first use. reset keeps
+ * one chunk for the next request. One owner thread. Memory is aligned to 16 bytes and not zeroed.
+ */
+struct mc_arena {
+    struct mc_arena_chunk *chunks; /* newest first; owned */
+    char *next, *end;              /* free part of the newest chunk */
+    size_t total;                  /* bytes of all chunks */
+    size_t total_max;              /* refuse to grow beyond; 0 is no bound */
+};
+
+void mc_arena_init(struct mc_arena *arena, size_t total_max);
+void mc_arena_fini(struct mc_arena *arena);
+/** Everything given out becomes invalid; at most one chunk of 64 KiB is kept. */
+void mc_arena_reset(struct mc_arena *arena);
+void *mc_arena_alloc_slow_(struct mc_arena *arena, size_t len) MC_MUST_CHECK;
+
+static inline void *mc_arena_alloc(struct mc_arena *arena, size_t len)
+{
+    size_t need = (len + 15u) & ~(size_t)15u;
+    void *ptr = arena->next;
+
+    if (MC_UNLIKELY(need < len || need > (size_t)(arena->end - arena->next))) {
+        return mc_arena_alloc_slow_(arena, len);
+    }
+    arena->next += need;
+    return ptr;
+}
+
+/** Array of @p count elements; NULL when the product overflows or the arena is full. */
+void *mc_arena_array(struct mc_arena *arena, size_t count, size_t len) MC_MUST_CHECK;
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * A group of extent transfers under one deadline: submits each op over the best transport, retries
+ * what a lost connection spoilt over the next one, counts completions, and stops everything at the
+ * deadline so that the caller's memory is quiet afterwards.
+ *
+ * Thread: the loop's owner. done runs from the loop or from start, exactly once.
+ */
+#ifndef MC_TRANSPORT_XFER_H
+#define MC_TRANSPORT_XFER_H
+
+#include <stdint.h>
+
+#include "transport/transport.h"
+
+struct mc_xfer {
+    struct mc_transport_set *set; /* borrowed */
+    void (*done)(struct mc_xfer *xfer); /* every op's err is set */
+    void *arg;
+
+    /* Private. */
+    struct mc_list under_way;
+    struct mc_list waiting;
+    unsigned left;
+    void (*on_op)(struct mc_xfer *xfer, struct mc_xfer_op *op);
+    struct mc_timer *timer;
+    uint64_t deadline_ns;
+};
+
+/** Prepare; ops are added one by one and started together. */
+void mc_xfer_init(struct mc_xfer *xfer, struct mc_transport_set *set,
+                  void (*done)(struct mc_xfer *xfer), void *arg);
+/** Add one op (caller's memory until done); op->done and op->arg are xfer's from here. Also while
+ * others are under way: a reader adds the next replica's op from on_op. */
+void mc_xfer_add(struct mc_xfer *xfer, struct mc_xfer_op *op);
+/** Called for each op that has ended, before done; may add further ops. NULL allowed. */
+void mc_xfer_set_on_op(struct mc_xfer *xfer,
+                       void (*on_op)(struct mc_xfer *xfer, struct mc_xfer_op *op));
+/** Submit what was added and flush. With no ops, done runs at once. ENOMEM. */
+mooncake_err mc_xfer_start(struct mc_xfer *xfer, uint64_t deadline_ns) MC_MUST_CHECK;
+/** Stop all; their err is ETIMEDOUT; done runs from here. */
+void mc_xfer_cancel(struct mc_xfer *xfer);
+
+#endif

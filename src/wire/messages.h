@@ -1,0 +1,240 @@
+/*
+ * The control messages as plain structs: what callers fill in and read. Pointers in a request are
+ * borrowed from the caller; pointers in a decoded message live in the arena that was given to the
+ * decoder. Arrays with one element an item are named for their count. protobuf stays in codec*.c.
+ */
+#ifndef MC_WIRE_MESSAGES_H
+#define MC_WIRE_MESSAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/ids.h"
+#include "base/limits.h"
+#include "mooncake/error.h"
+
+/* One key: bytes, not terminated. */
+struct mc_key {
+    const char *bytes;
+    uint32_t len;
+};
+
+struct mc_segment_info {
+    uint64_t mount_id;
+    const char *name;
+    const char *addresses;
+    const char *host;
+};
+
+struct mc_replica_info {
+    struct mc_extent_ref *extents; /* rights as granted */
+    uint32_t *segment;             /* index into the table, one an extent */
+    uint32_t extents_count;
+};
+
+struct mc_object_info {
+    struct mc_object_id id;
+    uint64_t value_len;
+    struct mc_replica_info *replicas;
+    uint32_t replicas_count;
+};
+
+struct mc_object_table {
+    struct mc_segment_info *segments;
+    uint32_t segments_count;
+    struct mc_object_info *objects; /* one an item */
+    size_t count;
+};
+
+struct mc_hello {
+    uint32_t protocol_min, protocol_max;
+    const char *program;
+    uint64_t client_id, features;
+};
+
+struct mc_hello_reply {
+    uint32_t protocol;
+    const char *program;
+    uint64_t master_epoch, features;
+    uint32_t body_len_max;
+};
+
+struct mc_put_start_request {
+    uint64_t client_id, nonce;
+    const struct mc_key *keys;
+    const uint64_t *value_lens;
+    size_t count;
+    uint32_t replicas;
+    bool all_replicas, soft_pin, hard_pin;
+    uint64_t soft_pin_ms;
+    const char *const *preferred_segments;
+    size_t preferred_count;
+};
+
+struct mc_put_start_reply {
+    mooncake_err *statuses;
+    uint64_t *attempts;
+    struct mc_object_table table; /* rights: WRITE */
+};
+
+struct mc_put_end_request { /* also PutRevoke, without failed_replicas */
+    uint64_t client_id;
+    const struct mc_key *keys;
+    const uint64_t *attempts;
+    const uint32_t *failed_replicas; /* NULL: none */
+    size_t count;
+};
+
+struct mc_status_reply {
+    mooncake_err *statuses;
+    size_t count;
+};
+
+struct mc_keys_request { /* Query, Exist, Remove, DescribeKey */
+    uint64_t client_id;
+    const struct mc_key *keys;
+    size_t count;
+    bool sizes_only; /* Query */
+    bool force;      /* Remove */
+};
+
+struct mc_query_reply {
+    mooncake_err *statuses;
+    struct mc_object_table table; /* rights: READ */
+    uint64_t lease_ms;
+};
+
+struct mc_exist_reply {
+    mooncake_err *statuses; /* OK readable, ENOENT not */
+    size_t count;
+    uint64_t lease_ms;
+};
+
+struct mc_remove_all_request {
+    uint64_t client_id;
+    bool force;
+    const char *pattern; /* NULL: all */
+};
+
+struct mc_remove_all_reply {
+    uint64_t removed, left_leased, left_writing, left_pinned;
+};
+
+struct mc_mount_request {
+    uint64_t client_id;
+    const char *host, *program;
+    bool again;
+    const struct mc_mount_item {
+        const char *name, *addresses;
+        uint64_t mount_id, len, secret[2];
+    } *items;
+    size_t count;
+};
+
+struct mc_unmount_request {
+    uint64_t client_id;
+    const uint64_t *mount_ids;
+    size_t count;
+    uint64_t grace_ms;
+};
+
+enum mc_role {
+    MC_ROLE_CLIENT = 1,
+    MC_ROLE_STORE = 2,
+    MC_ROLE_TOOL = 3,
+};
+
+struct mc_ping_request {
+    uint64_t client_id;
+    uint32_t role;
+    const char *host, *program;
+    const uint64_t *mount_ids;
+    size_t count;
+    bool leaving;
+};
+
+struct mc_ping_reply {
+    uint64_t master_epoch;
+    uint64_t *unknown_mount_ids;
+    size_t unknown_count;
+    uint64_t client_ttl_ms;
+};
+
+struct mc_report_request {
+    uint64_t client_id;
+    const struct mc_report_item {
+        uint64_t mount_id;
+        mooncake_err reason;
+        struct mc_key key; /* len 0: not about one object */
+        uint64_t object_id_lo;
+    } *items;
+    size_t count;
+};
+
+struct mc_list_keys_request {
+    uint64_t cursor;
+    uint32_t keys_max;
+    const char *pattern; /* "": all */
+};
+
+struct mc_list_keys_reply {
+    struct mc_key *keys;
+    size_t count;
+    uint64_t cursor;
+};
+
+enum mc_segment_state {
+    MC_SEGMENT_OK = 1,
+    MC_SEGMENT_DRAINING = 2,
+    MC_SEGMENT_SUSPECT = 3,
+    MC_SEGMENT_GONE = 4,
+};
+
+struct mc_list_segments_reply {
+    struct mc_segment_status {
+        const char *name, *host, *addresses;
+        uint64_t mount_id, client_id, len, used, largest_free_extent, extents;
+        uint32_t state;
+    } *items;
+    size_t count;
+};
+
+struct mc_list_clients_reply {
+    struct mc_client_status {
+        uint64_t client_id, ping_age_ms;
+        const char *host, *program;
+        uint32_t role, segments;
+    } *items;
+    size_t count;
+};
+
+struct mc_pool_status_reply {
+    uint64_t capacity, used, keys, unfinished_puts, segments, stores, clients, hits, misses,
+        evicted_keys, evicted_bytes, put_rejected, uptime_ms, master_epoch;
+    const char *program;
+};
+
+enum mc_object_state {
+    MC_OBJECT_WRITING = 1,
+    MC_OBJECT_READABLE = 2,
+};
+
+struct mc_describe_key_reply {
+    uint32_t state, pin;
+    uint64_t lease_left_ms, soft_pin_left_ms, age_ms, owner_client_id;
+    struct mc_object_table table; /* one object; capabilities 0 */
+};
+
+struct mc_config_reply {
+    struct mc_config_item {
+        const char *name, *value, *source, *help;
+    } *items;
+    size_t count;
+};
+
+struct mc_empty_request {
+    char unused;
+};
+
+#endif
