@@ -51,11 +51,9 @@ MOONCAKE_API mooncake_err mooncake_admin_clients(mooncake_client *client, uint32
  *
  * @param pattern  NULL or "": all; a pattern: MOONCAKE_ENOTSUP until patterns exist
  */
-MOONCAKE_API mooncake_err mooncake_admin_keys(mooncake_client *client, const char *pattern,
-                                              uint64_t keys_max, uint32_t timeout_ms,
-                                              bool (*each)(void *arg, const char *key,
-                                                           size_t key_len),
-                                              void *arg);
+MOONCAKE_API mooncake_err mooncake_admin_keys(
+    mooncake_client *client, const char *pattern, uint64_t keys_max, uint32_t timeout_ms,
+    bool (*each)(void *arg, const char *key, size_t key_len), void *arg);
 
 /** One extent of one copy. */
 typedef struct mooncake_extent_status {
@@ -75,11 +73,9 @@ typedef struct mooncake_key_status {
 } mooncake_key_status;
 
 /** Grants no lease. @retval MOONCAKE_ENOENT no such key, not even an unfinished put */
-MOONCAKE_API mooncake_err mooncake_admin_key(mooncake_client *client, const char *key,
-                                             uint32_t timeout_ms,
-                                             void (*each)(void *arg,
-                                                          const mooncake_key_status *status),
-                                             void *arg);
+MOONCAKE_API mooncake_err
+mooncake_admin_key(mooncake_client *client, const char *key, uint32_t timeout_ms,
+                   void (*each)(void *arg, const mooncake_key_status *status), void *arg);
 
 /** Effective configuration of the master: option, value, source, help. */
 MOONCAKE_API mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,

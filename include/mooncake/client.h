@@ -163,8 +163,7 @@ MOONCAKE_API mooncake_err mooncake_put_pieces(mooncake_client *client, const cha
  * After an error the content of @p data is undefined, but nothing writes to it any more.
  */
 MOONCAKE_API mooncake_err mooncake_get_into(mooncake_client *client, const char *key, void *data,
-                                            uint64_t cap, uint32_t timeout_ms,
-                                            uint64_t *out_len);
+                                            uint64_t cap, uint32_t timeout_ms, uint64_t *out_len);
 
 /** As mooncake_get_into(); the value fills the pieces in order. At most 4096 pieces. */
 MOONCAKE_API mooncake_err mooncake_get_into_pieces(mooncake_client *client, const char *key,
@@ -239,8 +238,7 @@ MOONCAKE_API mooncake_err mooncake_batch_get_into_pieces(mooncake_client *client
                                                          const char *const *keys,
                                                          const mooncake_space *const *pieces,
                                                          const size_t *pieces_counts, size_t count,
-                                                         uint32_t timeout_ms,
-                                                         mooncake_err *results,
+                                                         uint32_t timeout_ms, mooncake_err *results,
                                                          uint64_t *out_lens);
 
 /** out_data[i] is NULL where results[i] is not OK; free each with mooncake_free(). */

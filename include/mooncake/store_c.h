@@ -56,8 +56,8 @@ MOONCAKE_API int mooncake_store_batch_put_from(mooncake_store_t store, const cha
                                                const mooncake_replicate_config_t *config,
                                                int *results_out);
 /** The value's length, or a negative code (-704 miss, -600 buffer too small). */
-MOONCAKE_API int64_t mooncake_store_get_into(mooncake_store_t store, const char *key,
-                                             void *buffer, size_t size);
+MOONCAKE_API int64_t mooncake_store_get_into(mooncake_store_t store, const char *key, void *buffer,
+                                             size_t size);
 MOONCAKE_API int mooncake_store_batch_get_into(mooncake_store_t store, const char **keys,
                                                void **buffers, const size_t *sizes, size_t count,
                                                int64_t *results_out);
@@ -67,8 +67,7 @@ MOONCAKE_API int mooncake_store_batch_is_exist(mooncake_store_t store, const cha
                                                size_t count, int *results_out);
 MOONCAKE_API int64_t mooncake_store_get_size(mooncake_store_t store, const char *key);
 /** "host:port", NUL-terminated. Returns its length, or -600 if buf_len is too small. */
-MOONCAKE_API int mooncake_store_get_hostname(mooncake_store_t store, char *buf_out,
-                                             size_t buf_len);
+MOONCAKE_API int mooncake_store_get_hostname(mooncake_store_t store, char *buf_out, size_t buf_len);
 MOONCAKE_API int mooncake_store_remove(mooncake_store_t store, const char *key, int force);
 /** Number removed; -1012 until patterns exist. */
 MOONCAKE_API int64_t mooncake_store_remove_by_regex(mooncake_store_t store, const char *pattern,

@@ -15,8 +15,7 @@
 #define MC_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* The struct that holds @p member at @p ptr. */
-#define MC_CONTAINER_OF(ptr, type, member)                                                         \
-    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define MC_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /** Print the failed expression to standard error and abort. */
 _Noreturn void mc_assert_failed(const char *expr, const char *file, int line);

@@ -79,8 +79,8 @@ mooncake_err mc_metric_print_u64(struct mc_buf *out, const char *name, const cha
                                  uint64_t value) MC_MUST_CHECK;
 mooncake_err mc_metric_print_i64(struct mc_buf *out, const char *name, const char *const *labels,
                                  int64_t value) MC_MUST_CHECK;
-mooncake_err mc_metric_print_double(struct mc_buf *out, const char *name,
-                                    const char *const *labels, double value) MC_MUST_CHECK;
+mooncake_err mc_metric_print_double(struct mc_buf *out, const char *name, const char *const *labels,
+                                    double value) MC_MUST_CHECK;
 /** _bucket, _sum and _count lines. */
 mooncake_err mc_metric_print_histogram(struct mc_buf *out, const char *name,
                                        const char *const *labels,

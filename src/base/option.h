@@ -21,16 +21,16 @@
 
 /* Kind, and the type of the struct's field. */
 enum mc_option_kind {
-    MC_OPTION_BOOL,     /* bool; true|false|1|0|yes|no|on|off; a bare flag is true */
-    MC_OPTION_U32,      /* uint32_t; decimal */
-    MC_OPTION_U64,      /* uint64_t; decimal */
-    MC_OPTION_PORT,     /* uint16_t; 0 to 65535 */
-    MC_OPTION_RATIO,    /* double; 0 to 1, no NaN */
-    MC_OPTION_SIZE,     /* uint64_t bytes; "4GiB" */
-    MC_OPTION_MS,       /* uint64_t milliseconds; "10s", "250ms", a plain number is ms */
-    MC_OPTION_SECONDS,  /* uint64_t milliseconds; as MS but a plain number is seconds */
-    MC_OPTION_TEXT,     /* char *, owned by the struct, never NULL */
-    MC_OPTION_TEXTS,    /* struct mc_option_texts; a repeatable flag; JSON array of strings */
+    MC_OPTION_BOOL,    /* bool; true|false|1|0|yes|no|on|off; a bare flag is true */
+    MC_OPTION_U32,     /* uint32_t; decimal */
+    MC_OPTION_U64,     /* uint64_t; decimal */
+    MC_OPTION_PORT,    /* uint16_t; 0 to 65535 */
+    MC_OPTION_RATIO,   /* double; 0 to 1, no NaN */
+    MC_OPTION_SIZE,    /* uint64_t bytes; "4GiB" */
+    MC_OPTION_MS,      /* uint64_t milliseconds; "10s", "250ms", a plain number is ms */
+    MC_OPTION_SECONDS, /* uint64_t milliseconds; as MS but a plain number is seconds */
+    MC_OPTION_TEXT,    /* char *, owned by the struct, never NULL */
+    MC_OPTION_TEXTS,   /* struct mc_option_texts; a repeatable flag; JSON array of strings */
 };
 
 struct mc_option_texts {
@@ -39,13 +39,13 @@ struct mc_option_texts {
 };
 
 struct mc_option {
-    const char *name;          /* with underscores: "rpc_port" */
+    const char *name; /* with underscores: "rpc_port" */
     enum mc_option_kind kind;
-    size_t offset;             /* of the field in the struct */
-    const char *default_text;  /* parsed like a flag's value; NULL: zero or "" */
-    const char *help;          /* a sentence with the unit, without a period */
-    const char *alias;         /* another name for the same option, or NULL */
-    uint64_t min, max;         /* allowed range of a number, in the field's unit; both 0: any */
+    size_t offset;            /* of the field in the struct */
+    const char *default_text; /* parsed like a flag's value; NULL: zero or "" */
+    const char *help;         /* a sentence with the unit, without a period */
+    const char *alias;        /* another name for the same option, or NULL */
+    uint64_t min, max;        /* allowed range of a number, in the field's unit; both 0: any */
 };
 
 /* X(struct, field, kind, default, help [, .min = .., .max = .., .alias = ..]) */
@@ -107,8 +107,7 @@ void mc_options_visit(const struct mc_options *options,
 mooncake_err mc_parse_size(const char *text, uint64_t *out_bytes) MC_MUST_CHECK;
 /** "250ms", "10s", "5m", "2h", or a plain number in units of @p plain_ms milliseconds. 0 is
  * allowed; negative is not. */
-mooncake_err mc_parse_duration(const char *text, uint64_t plain_ms,
-                               uint64_t *out_ms) MC_MUST_CHECK;
+mooncake_err mc_parse_duration(const char *text, uint64_t plain_ms, uint64_t *out_ms) MC_MUST_CHECK;
 /** "host:port", "[v6]:port", "host" with @p default_port (0: a port is needed). host_cap counts
  * the NUL. */
 mooncake_err mc_parse_address(const char *text, uint16_t default_port, char *out_host,

@@ -38,8 +38,7 @@ struct mc_admin_route {
     const char *method; /* "GET" */
     const char *path;   /* exact: "/metrics" */
     const char *help;   /* one sentence; shown by GET / */
-    void (*handle)(void *arg, const struct mc_admin_request *request,
-                   struct mc_admin_reply *reply);
+    void (*handle)(void *arg, const struct mc_admin_request *request, struct mc_admin_reply *reply);
     bool anywhere; /* runs on the HTTP thread: for liveness only */
 };
 

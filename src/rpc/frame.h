@@ -41,7 +41,6 @@ void mc_frame_encode(const struct mc_frame *frame, uint8_t out[MC_FRAME_LEN]);
  * @retval ERPC  wrong magic, unknown flags, or a body above MC_RPC_BODY_LEN_MAX: the connection is
  *               beyond help. The sentence says which. *out is untouched.
  */
-mooncake_err mc_frame_decode(const uint8_t bytes[MC_FRAME_LEN],
-                             struct mc_frame *out) MC_MUST_CHECK;
+mooncake_err mc_frame_decode(const uint8_t bytes[MC_FRAME_LEN], struct mc_frame *out) MC_MUST_CHECK;
 
 #endif

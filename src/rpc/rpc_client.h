@@ -24,8 +24,7 @@ struct mc_rpc_call {
     /* @p body is valid during the call only. With @p err other than OK, body is NULL and the
      * sentence is in mooncake_last_error(). ETIMEDOUT: the deadline passed, an answer that comes
      * later is dropped. ERPC: the connection could not be made or was lost. */
-    void (*done)(struct mc_rpc_call *call, mooncake_err err, const uint8_t *body,
-                 size_t body_len);
+    void (*done)(struct mc_rpc_call *call, mooncake_err err, const uint8_t *body, size_t body_len);
     uint64_t deadline_ns; /* monotonic; set by the caller */
 
     /* Set before done when the connection was lost after the request may have been read by the

@@ -72,8 +72,8 @@ void *mc_rpc_conn_data(const struct mc_rpc_conn *conn);
 const struct mc_rpc_server_stats *mc_rpc_server_stats(const struct mc_rpc_server *server);
 /** Stop accepting; answered connections are closed when their replies are out, or after
  * @p grace_ms. Then @p done. */
-void mc_rpc_server_drain(struct mc_rpc_server *server, uint32_t grace_ms,
-                         void (*done)(void *arg), void *done_arg);
+void mc_rpc_server_drain(struct mc_rpc_server *server, uint32_t grace_ms, void (*done)(void *arg),
+                         void *done_arg);
 /** Close at once. Nulls *server. */
 void mc_rpc_server_close(struct mc_rpc_server **server);
 

@@ -13,11 +13,11 @@
 struct mc_tcp_server;
 
 struct mc_tcp_server_options {
-    const char *address;  /* "0.0.0.0:0" */
-    unsigned loops;       /* threads, 1 to 16 */
-    uint32_t poll_us;     /* see mc_loop_create() */
-    uint32_t stall_ms;    /* a peer that neither takes nor gives bytes inside a request for so long
-                             is closed; 0: 30000 */
+    const char *address; /* "0.0.0.0:0" */
+    unsigned loops;      /* threads, 1 to 16 */
+    uint32_t poll_us;    /* see mc_loop_create() */
+    uint32_t stall_ms;   /* a peer that neither takes nor gives bytes inside a request for so long
+                            is closed; 0: 30000 */
 };
 
 struct mc_tcp_server_stats {

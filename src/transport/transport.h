@@ -38,16 +38,16 @@ struct mc_target {
 
 /* One extent to read or write. The caller's memory, until done. */
 struct mc_xfer_op {
-    enum mc_rights right;           /* READ: extent -> pieces; WRITE: pieces -> extent */
+    enum mc_rights right; /* READ: extent -> pieces; WRITE: pieces -> extent */
     struct mc_extent_ref extent;
     const struct mc_target *target; /* borrowed */
     struct iovec *pieces;           /* payload memory, in order; sums to extent.payload_len */
     unsigned pieces_count;
     enum mc_verify verify;
     void (*done)(struct mc_xfer_op *op);
-    void *arg;         /* the submitter's */
-    mooncake_err err;  /* result, set before done */
-    unsigned kind;     /* index of the transport that did it; set by transport.c */
+    void *arg;        /* the submitter's */
+    mooncake_err err; /* result, set before done */
+    unsigned kind;    /* index of the transport that did it; set by transport.c */
 
     /* Private to the transport between submit and done. */
     struct mc_list node;
@@ -57,14 +57,14 @@ struct mc_xfer_op {
 };
 
 enum mc_transport_caps {
-    MC_TRANSPORT_COPIES_INLINE = 1, /* submit does the work before it returns */
+    MC_TRANSPORT_COPIES_INLINE = 1,    /* submit does the work before it returns */
     MC_TRANSPORT_NEEDS_REGISTERED = 2, /* caller memory must be registered or is staged */
 };
 
 struct mc_transport_options {
     uint32_t connect_timeout_ms;
-    uint32_t idle_close_ms;      /* close a connection unused for so long; 0: never */
-    uint32_t connections_max;    /* to one peer */
+    uint32_t idle_close_ms;   /* close a connection unused for so long; 0: never */
+    uint32_t connections_max; /* to one peer */
 };
 
 struct mc_transport_stats {

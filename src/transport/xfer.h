@@ -13,7 +13,7 @@
 #include "transport/transport.h"
 
 struct mc_xfer {
-    struct mc_transport_set *set; /* borrowed */
+    struct mc_transport_set *set;       /* borrowed */
     void (*done)(struct mc_xfer *xfer); /* every op's err is set */
     void *arg;
 

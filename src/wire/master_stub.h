@@ -26,8 +26,7 @@ struct mc_master_call {
     size_t items_count; /* of the request: a batch reply with another count is ERPC */
 };
 
-void mc_master_call_init(struct mc_master_call *call, struct mc_arena *arena,
-                         uint64_t deadline_ns,
+void mc_master_call_init(struct mc_master_call *call, struct mc_arena *arena, uint64_t deadline_ns,
                          void (*done)(struct mc_master_call *call, mooncake_err err), void *arg);
 /** The request is encoded before return and not needed afterwards. Errors as mc_rpc_call_start(),
  * and EINVAL from the encoder. */

@@ -128,7 +128,7 @@ struct mc_mount_request {
     const struct mc_mount_item {
         const char *name, *addresses;
         uint64_t mount_id, len, secret[2];
-    } *items;
+    } * items;
     size_t count;
 };
 
@@ -168,7 +168,7 @@ struct mc_report_request {
         mooncake_err reason;
         struct mc_key key; /* len 0: not about one object */
         uint64_t object_id_lo;
-    } *items;
+    } * items;
     size_t count;
 };
 
@@ -196,7 +196,7 @@ struct mc_list_segments_reply {
         const char *name, *host, *addresses;
         uint64_t mount_id, client_id, len, used, largest_free_extent, extents;
         uint32_t state;
-    } *items;
+    } * items;
     size_t count;
 };
 
@@ -205,7 +205,7 @@ struct mc_list_clients_reply {
         uint64_t client_id, ping_age_ms;
         const char *host, *program;
         uint32_t role, segments;
-    } *items;
+    } * items;
     size_t count;
 };
 
@@ -229,7 +229,7 @@ struct mc_describe_key_reply {
 struct mc_config_reply {
     struct mc_config_item {
         const char *name, *value, *source, *help;
-    } *items;
+    } * items;
     size_t count;
 };
 
