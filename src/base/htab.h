@@ -38,6 +38,9 @@ mooncake_err mc_htab_add(struct mc_htab *htab, uint64_t hash, void *element) MC_
 /** Drop this very element; it must be there. */
 void mc_htab_drop(struct mc_htab *htab, uint64_t hash, const void *element);
 
+/** Put @p fresh, of the same key, in the place of @p old, which must be there. Cannot fail. */
+void mc_htab_replace(struct mc_htab *htab, uint64_t hash, const void *old, void *fresh);
+
 size_t mc_htab_count(const struct mc_htab *htab);
 /** Bytes the table itself occupies. */
 size_t mc_htab_bytes(const struct mc_htab *htab);

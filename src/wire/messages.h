@@ -67,6 +67,7 @@ struct mc_put_start_request {
     size_t count;
     uint32_t replicas;
     bool all_replicas, soft_pin, hard_pin;
+    bool upsert; /* replace a readable object; the old version is read until the end of the put */
     uint64_t soft_pin_ms;
     const char *const *preferred_segments;
     size_t preferred_count;
@@ -76,6 +77,7 @@ struct mc_put_start_reply {
     mooncake_err *statuses;
     uint64_t *attempts;
     struct mc_object_table table; /* rights: WRITE */
+    uint32_t retry_after_ms;      /* not 0: an ENOSPACE is for now only; ask again, same nonce */
 };
 
 struct mc_put_end_request { /* also PutRevoke, without failed_replicas */
