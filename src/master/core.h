@@ -1,0 +1,186 @@
+/*
+ * The master's core: what the pool holds, where, for whom, and what must go next. Pure logic on an
+ * injected clock: no sockets, threads or locks, so that a simulation can drive it. The program
+ * around it (main.c, master_rpc.c, master_admin.c) decodes a request, makes one call here, encodes
+ * the reply, and calls mc_core_tick() when asked to.
+ *
+ * Every call runs to its end on the core's one thread and allocates replies from the caller's
+ * arena; nothing in a reply points into the core. A call returns an error only when the request as
+ * a whole cannot be answered (ENOMEM, EINVAL with a sentence); what happened to each item is in
+ * the reply's statuses, in input order. Requests come as the decoders leave them, but each key's
+ * length and bytes are checked here again, because a bad key is the error of one item only.
+ */
+#ifndef MC_MASTER_CORE_H
+#define MC_MASTER_CORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "master/core_metrics.h"
+#include "wire/messages.h"
+
+/* Milliseconds, if not said otherwise. mc_core_options_init() sets the defaults. */
+struct mc_core_options {
+    uint64_t lease_ms;
+    uint64_t client_ttl_ms;
+    uint64_t ping_ms; /* what clients are asked for; a peer silent for 2.5 of them missed a ping */
+    uint64_t put_discard_ms;
+    uint64_t put_release_ms; /* at least put_discard_ms */
+    uint64_t soft_pin_ms;    /* for puts that name no time */
+    uint64_t soft_pin_ms_max;
+    double high_watermark; /* used / capacity of a segment at which eviction starts; (0, 1] */
+    double eviction_ratio; /* eviction ends that far below the watermark; [0, watermark) */
+    bool allow_evict_soft_pinned;
+    uint64_t stall_ms; /* a gap between two calls beyond this is our own stall; 0: never judge so */
+    uint64_t epoch;    /* random per master life, not 0 */
+    uint64_t seed;     /* of placement's random choices */
+};
+void mc_core_options_init(struct mc_core_options *options);
+
+struct mc_core;
+
+/** @retval EINVAL an option out of range; the sentence names it. @p clock is borrowed. */
+mooncake_err mc_core_create(const struct mc_core_options *options, const struct mc_clock *clock,
+                            struct mc_core **out) MC_MUST_CHECK;
+/** Pending removals end with EUNAVAILABLE first. Nulls *core; accepts NULL in it. */
+void mc_core_destroy(struct mc_core **core);
+
+/**
+ * Do due work for at most MC_SLICE_NS_MAX: expire members, sweep lost segments, free what dead
+ * writers left, evict, go on with removals.
+ *
+ * @return when to call again, on the clock's scale: at most 100 ms ahead; in the past or now if
+ *         work is left. A request may make new work due: after each batch of requests ask
+ *         mc_core_wants_tick().
+ */
+uint64_t mc_core_tick(struct mc_core *core);
+/** Is there work that should not wait for the time that the last tick returned? */
+bool mc_core_wants_tick(const struct mc_core *core);
+
+/* ---- objects ----------------------------------------------------------------------------- */
+
+/**
+ * Open an attempt for each key. By (client_id, nonce) a repeated request gets the same attempts.
+ * Items: OK (fewer replicas than wished unless all_replicas), EBADKEY, EEXIST (readable, or being
+ * written, or named before in this batch), ENOSPACE, ENOMEM. reply->retry_after_ms is not 0 when
+ * an ENOSPACE is for now only: space is being evicted for it, and the same request (same nonce)
+ * should be sent again after so long.
+ */
+mooncake_err mc_core_put_start(struct mc_core *core, const struct mc_put_start_request *request,
+                               struct mc_arena *arena,
+                               struct mc_put_start_reply *out_reply) MC_MUST_CHECK;
+/**
+ * Make attempts readable. Items: OK (also when it had been done before), EBADKEY, ENOENT,
+ * ENOTOWNER (another attempt holds the key; nothing changed), ETRANSFER (no replica is left of
+ * the attempt, which is undone), ENOMEM (try again). Space of failed replicas is kept out of use
+ * for one client TTL: a frozen store may still hold the writer's bytes in its sockets.
+ */
+mooncake_err mc_core_put_end(struct mc_core *core, const struct mc_put_end_request *request,
+                             struct mc_arena *arena,
+                             struct mc_status_reply *out_reply) MC_MUST_CHECK;
+/**
+ * Undo attempts. The space is free at once: the writer promises that no write of its is under way
+ * (if it cannot, it ends the put with all replicas failed instead). Items as above.
+ */
+mooncake_err mc_core_put_revoke(struct mc_core *core, const struct mc_put_end_request *request,
+                                struct mc_arena *arena,
+                                struct mc_status_reply *out_reply) MC_MUST_CHECK;
+/** Items: OK with a lease (none for sizes_only), EBADKEY, ENOENT, ENOTREADY (being written). */
+mooncake_err mc_core_query(struct mc_core *core, const struct mc_keys_request *request,
+                           struct mc_arena *arena, struct mc_query_reply *out_reply) MC_MUST_CHECK;
+/** Items: OK with a lease, EBADKEY, ENOENT. lease_ms is the shortest lease of an OK item. */
+mooncake_err mc_core_exist(struct mc_core *core, const struct mc_keys_request *request,
+                           struct mc_arena *arena, struct mc_exist_reply *out_reply) MC_MUST_CHECK;
+/** Items: OK, EBADKEY, ENOENT, ELEASED (unless force), ENOTREADY (being written). */
+mooncake_err mc_core_remove(struct mc_core *core, const struct mc_keys_request *request,
+                            struct mc_arena *arena,
+                            struct mc_status_reply *out_reply) MC_MUST_CHECK;
+
+typedef void (*mc_core_removed_cb)(void *arg, mooncake_err err,
+                                   const struct mc_remove_all_reply *reply);
+/**
+ * Remove everything that may be removed, in slices. Pins protect from eviction and not from this.
+ * @p done runs exactly once if this returns OK, before the return or from a later tick.
+ *
+ * @retval ENOTSUP     a pattern was given
+ * @retval ETASKQUEUE  64 such requests are waiting
+ */
+mooncake_err mc_core_remove_all(struct mc_core *core, const struct mc_remove_all_request *request,
+                                mc_core_removed_cb done, void *arg) MC_MUST_CHECK;
+/** Forget who asked: @p done will not run for this @p arg. The removal itself goes on. */
+void mc_core_remove_all_forget(struct mc_core *core, const void *arg);
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+/** Items: OK (also for a mount that is there already), EINVAL, ESEGMENTEXISTS, ENOMEM. */
+mooncake_err mc_core_mount(struct mc_core *core, const struct mc_mount_request *request,
+                           struct mc_arena *arena, struct mc_status_reply *out_reply) MC_MUST_CHECK;
+/** Items: OK, ENOSEGMENT (no such mount of this client). */
+mooncake_err mc_core_unmount(struct mc_core *core, const struct mc_unmount_request *request,
+                             struct mc_arena *arena,
+                             struct mc_status_reply *out_reply) MC_MUST_CHECK;
+/** @retval EUNAVAILABLE  too many members */
+mooncake_err mc_core_ping(struct mc_core *core, const struct mc_ping_request *request,
+                          struct mc_arena *arena, struct mc_ping_reply *out_reply) MC_MUST_CHECK;
+/** Items: OK, ENOSEGMENT. */
+mooncake_err mc_core_report(struct mc_core *core, const struct mc_report_request *request,
+                            struct mc_arena *arena,
+                            struct mc_status_reply *out_reply) MC_MUST_CHECK;
+
+/* ---- questions --------------------------------------------------------------------------- */
+
+/** Readable keys, at most MC_BATCH_KEYS_MAX a call. @retval ENOTSUP a pattern was given */
+mooncake_err mc_core_list_keys(struct mc_core *core, const struct mc_list_keys_request *request,
+                               struct mc_arena *arena,
+                               struct mc_list_keys_reply *out_reply) MC_MUST_CHECK;
+mooncake_err mc_core_list_segments(struct mc_core *core, struct mc_arena *arena,
+                                   struct mc_list_segments_reply *out_reply) MC_MUST_CHECK;
+mooncake_err mc_core_list_clients(struct mc_core *core, struct mc_arena *arena,
+                                  struct mc_list_clients_reply *out_reply) MC_MUST_CHECK;
+/** reply->program is the caller's to fill. */
+void mc_core_pool_status(struct mc_core *core, struct mc_pool_status_reply *out_reply);
+/** Of request->keys[0], which must be the only one. @retval EBADKEY, ENOENT */
+mooncake_err mc_core_describe_key(struct mc_core *core, const struct mc_keys_request *request,
+                                  struct mc_arena *arena,
+                                  struct mc_describe_key_reply *out_reply) MC_MUST_CHECK;
+
+/* Bytes of the pool by what would have to happen before they can be given to a new object. They
+ * add up to capacity. */
+struct mc_core_space {
+    uint64_t capacity;
+    uint64_t free;         /* nothing */
+    uint64_t evictable;    /* eviction, now */
+    uint64_t leased;       /* a lease must end */
+    uint64_t soft_pinned;  /* eviction as a last resort */
+    uint64_t hard_pinned;  /* removal only */
+    uint64_t writing;      /* a put must end, or the release timeout pass */
+    uint64_t parked;       /* left by a lost writer or an old version; a time must pass */
+    uint64_t unplaceable;  /* free, but in a segment that is draining or suspect */
+    uint64_t largest_free; /* longest single extent; a part of free */
+};
+void mc_core_space(struct mc_core *core, struct mc_core_space *out_space);
+
+const struct mc_core_metrics *mc_core_metrics(const struct mc_core *core);
+/**
+ * Walk everything and compare each gauge with what is truly there, and every list with its
+ * members. Takes time in proportion to the number of objects: for tests and for a quiet hour.
+ *
+ * @retval EINTERNAL  the sentence names the first gauge that differs, with both values
+ */
+mooncake_err mc_core_recount(struct mc_core *core) MC_MUST_CHECK;
+/** Heap bytes of tables and allocators (not of objects). */
+uint64_t mc_core_table_bytes(const struct mc_core *core);
+
+/* Planted faults, so that a test can show that the simulation finds each. Tests only. */
+enum mc_core_fault {
+    MC_CORE_FAULT_NONE,
+    MC_CORE_FAULT_END_IGNORES_ATTEMPT,
+    MC_CORE_FAULT_EXTENT_HANDED_OUT_TWICE,
+    MC_CORE_FAULT_LEASE_FORGOTTEN,
+};
+void mc_core_plant_fault(struct mc_core *core, enum mc_core_fault fault);
+
+#endif
