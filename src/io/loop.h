@@ -18,7 +18,8 @@ struct uv_loop_s;
 
 /** @p poll_us: microseconds to keep polling after the last event before sleeping; 0: none. */
 mooncake_err mc_loop_create(uint32_t poll_us, struct mc_loop **out) MC_MUST_CHECK;
-/** All handles on it must be closed or closing: it runs until they are gone. Nulls *loop. */
+/** By the owner. All handles on it must be closed or closing: it runs until they are gone, and
+ * posts that wait. Nulls *loop. */
 void mc_loop_destroy(struct mc_loop **loop);
 
 /** Run @p loop on a thread of its own, called @p name (15 characters). */

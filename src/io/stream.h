@@ -30,9 +30,10 @@ struct mc_stream_ops {
     /* The connection is up. NULL allowed on accepted streams only. */
     void (*on_connected)(void *arg);
 
-    /* Where may the next bytes land? Fill up to MC_STREAM_IOV_MAX ranges, first byte first; return
-     * how many. 0 pauses reading until mc_stream_resume(). The ranges stay valid until on_bytes or
-     * on_closed. */
+    /* Where may the next bytes land? Fill up to MC_STREAM_IOV_MAX ranges, first byte first, at
+     * least one byte in all; return how many. 0 pauses reading until mc_stream_resume(). The ranges
+     * stay valid until on_bytes or mc_stream_close(); if nothing had come after all, it is asked
+     * again and the newest answer counts. */
     unsigned (*on_space)(void *arg, struct iovec *iov);
 
     /* @p len bytes have landed in the ranges of the last on_space, filling them in order. After
@@ -42,8 +43,10 @@ struct mc_stream_ops {
     /* The last queued byte has gone to the kernel. NULL allowed. */
     void (*on_drained)(void *arg);
 
-    /* The end; @p why is OK when we closed it, ERPC when the peer did, ETIMEDOUT when it could not
-     * connect in time. Memory handed to mc_stream_send() is free again. Don't touch the stream. */
+    /* The end; @p why is what mc_stream_close() was given when we closed it, ERPC when the peer
+     * did, ETIMEDOUT when it could not connect in time. If the stream ended by itself, the sentence
+     * that tells how is in mooncake_last_error(). Memory handed to mc_stream_send() is free again.
+     * Don't touch the stream. */
     void (*on_closed)(void *arg, mooncake_err why);
 };
 
@@ -63,8 +66,10 @@ mooncake_err mc_stream_connect(struct mc_loop *loop, const char *address, uint32
  * Queue bytes: they are borrowed until @p sent runs (or, with @p sent NULL, copied). Nothing goes
  * out before mc_stream_flush() or the end of an on_bytes.
  *
- * @param sent  runs once when the last byte has gone to the kernel or the stream is closed (then
- *              before on_closed); NULL: the bytes are copied into the stream's own buffer
+ * @param sent  runs once when the last byte has gone to the kernel (from the loop or from inside
+ *              mc_stream_flush()) or the stream is closed (then from the loop, before on_closed;
+ * the bytes are not read any more from mc_stream_close() on); NULL: the bytes are copied into the
+ * stream's own buffer
  * @retval ERPC    the stream is closing
  * @retval ENOMEM
  */
@@ -88,12 +93,14 @@ const char *mc_stream_peer(const struct mc_stream *stream);
 
 struct mc_listener;
 
-/** A peer has connected. Take it with mc_listener_accept() or let it drop by doing nothing. */
+/** A peer has connected. The descriptor is the callee's: hand it to mc_stream_accept(), here or on
+ * another loop, or close() it. */
 typedef void (*mc_listener_cb)(void *arg, int fd);
 
 /**
  * Listen on @p address ("0.0.0.0:0": the kernel picks). Several loops may listen on one port
- * with @p share_port (SO_REUSEPORT). EINVAL, ERPC (address in use: the sentence names it), ENOMEM.
+ * with @p share_port (SO_REUSEPORT). The host is numeric or "localhost". EINVAL, ERPC (address in
+ * use: the sentence names it), ENOMEM.
  */
 mooncake_err mc_listener_open(struct mc_loop *loop, const char *address, bool share_port,
                               mc_listener_cb on_accept, void *arg,

@@ -1,0 +1,513 @@
+/*
+ * Loops.
+ *
+ * Design notes
+ * - A turn is one uv_run() that does not block, or, when poll_ns have passed since the last event,
+ *   one that does. libuv 1.44 does not tell whether a turn found anything, so our own callbacks
+ *   count events (mc_loop_note_event). Timers are not events: a tick should not start a spin.
+ * - Posts do not wake a loop that is awake: `may_sleep` is set under the lock just before a turn
+ *   that may block, and only then does a post cost a system call.
+ * - The time of the turn is read when first asked for; a prepare handle, which libuv calls just
+ *   before it waits, forgets it.
+ */
+#include "io/loop.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/loop_impl.h"
+
+#define THREAD_NAME_LEN_MAX 15u
+/* A resolver may hold a thread of libuv's pool for this long; nothing else may delay the end. */
+#define DESTROY_NS_MAX (120u * MC_NS_PER_S)
+
+/* The part that changes also through a const loop. */
+struct turn_time {
+    uint64_t now_ns; /* 0: to be read again */
+};
+
+struct mc_loop {
+    uv_loop_t uv;
+    uv_async_t wake;      /* ends a sleep */
+    uv_prepare_t prepare; /* forgets the turn's time before waiting */
+    uv_timer_t deadline;  /* bounds a sleep of mc_loop_run_until() */
+    uv_signal_t signals[2];
+    bool has_signals;
+    void (*on_signal)(void *arg, int signum);
+    void *on_signal_arg;
+
+    struct turn_time *time; /* owned */
+    uint64_t poll_ns;
+    uint64_t events;        /* ever seen */
+    uint64_t last_event_ns; /* polling goes on for poll_ns from here */
+    struct mc_loop_stats stats;
+    bool running; /* libuv cannot be entered twice */
+
+    pthread_t thread;
+    bool has_thread;
+    char name[THREAD_NAME_LEN_MAX + 1];
+    _Atomic(uintptr_t) owner; /* a pthread_t */
+    atomic_bool stop;
+
+    pthread_mutex_t lock;  /* guards the next two */
+    struct mc_list posts;  /* of struct mc_post */
+    bool may_sleep;        /* a post must wake the loop */
+    atomic_bool has_posts; /* hint, read without the lock */
+};
+
+static void wake_cb(uv_async_t *wake)
+{
+    mc_loop_note_event(wake->data);
+}
+
+static void prepare_cb(uv_prepare_t *prepare)
+{
+    struct mc_loop *loop = prepare->data;
+
+    loop->time->now_ns = 0;
+}
+
+static void deadline_cb(uv_timer_t *timer)
+{
+    (void)timer; /* being awake is all */
+}
+
+static void signal_cb(uv_signal_t *signal, int signum)
+{
+    struct mc_loop *loop = signal->data;
+
+    mc_loop_note_event(loop);
+    loop->on_signal(loop->on_signal_arg, signum);
+}
+
+/* Give back what create made once uv_loop_init() has succeeded; runs until handles are closed. */
+static void close_uv(struct mc_loop *loop)
+{
+    int status;
+
+    do {
+        (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
+        status = uv_loop_close(&loop->uv);
+    } while (status == UV_EBUSY);
+    MC_ASSERT(status == 0);
+}
+
+mooncake_err mc_loop_create(uint32_t poll_us, struct mc_loop **out)
+{
+    struct mc_loop *loop = mc_calloc(1, sizeof(*loop));
+    mooncake_err err = MOONCAKE_ENOMEM;
+    int status;
+
+    if (loop == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    loop->time = mc_calloc(1, sizeof(*loop->time));
+    if (loop->time == NULL) {
+        goto free_loop;
+    }
+    status = uv_loop_init(&loop->uv);
+    if (status != 0) {
+        err = mc_err_set(mc_err_from_uv(status), "cannot make an event loop: %s",
+                         uv_strerror(status));
+        goto free_time;
+    }
+    status = uv_async_init(&loop->uv, &loop->wake, wake_cb);
+    if (status != 0) {
+        err = mc_err_set(mc_err_from_uv(status), "cannot make an event loop: %s",
+                         uv_strerror(status));
+        goto close_loop;
+    }
+    (void)uv_prepare_init(&loop->uv, &loop->prepare);
+    (void)uv_prepare_start(&loop->prepare, prepare_cb);
+    (void)uv_timer_init(&loop->uv, &loop->deadline);
+    loop->wake.data = loop;
+    loop->prepare.data = loop;
+    loop->poll_ns = poll_us * MC_NS_PER_US;
+    (void)pthread_mutex_init(&loop->lock, NULL);
+    mc_list_init(&loop->posts);
+    mc_loop_adopt(loop);
+    *out = loop;
+    return MOONCAKE_OK;
+
+close_loop:
+    close_uv(loop);
+free_time:
+    mc_free(loop->time);
+free_loop:
+    mc_free(loop);
+    return err;
+}
+
+/* ---- time, ownership, posts ---------------------------------------------------------------- */
+
+void mc_loop_adopt(struct mc_loop *loop)
+{
+    atomic_store_explicit(&loop->owner, (uintptr_t)pthread_self(), memory_order_release);
+}
+
+bool mc_loop_is_owner(const struct mc_loop *loop)
+{
+    return atomic_load_explicit(&loop->owner, memory_order_acquire) == (uintptr_t)pthread_self();
+}
+
+uint64_t mc_loop_now_ns(const struct mc_loop *loop)
+{
+    if (loop->time->now_ns == 0) {
+        loop->time->now_ns = mc_monotonic_ns();
+    }
+    return loop->time->now_ns;
+}
+
+struct uv_loop_s *mc_loop_uv(struct mc_loop *loop)
+{
+    return &loop->uv;
+}
+
+struct mc_loop_stats mc_loop_stats(const struct mc_loop *loop)
+{
+    return loop->stats;
+}
+
+void mc_loop_note_event(struct mc_loop *loop)
+{
+    loop->events++;
+}
+
+void mc_loop_post(struct mc_loop *loop, struct mc_post *post)
+{
+    bool must_wake;
+
+    MC_ASSERT(post->run != NULL);
+    (void)pthread_mutex_lock(&loop->lock);
+    mc_list_add_tail(&loop->posts, &post->node);
+    atomic_store_explicit(&loop->has_posts, true, memory_order_relaxed);
+    must_wake = loop->may_sleep;
+    loop->may_sleep = false; /* one wake is enough */
+    if (must_wake) {
+        /* Under the lock: the loop cannot be destroyed before this has been written. */
+        MC_ASSERT(uv_async_send(&loop->wake) == 0);
+    }
+    (void)pthread_mutex_unlock(&loop->lock);
+}
+
+/* Run what was posted until now; what these post runs in the next turn. */
+static void run_posts(struct mc_loop *loop)
+{
+    struct mc_list ready;
+
+    if (!atomic_load_explicit(&loop->has_posts, memory_order_relaxed)) {
+        return;
+    }
+    mc_list_init(&ready);
+    (void)pthread_mutex_lock(&loop->lock);
+    mc_list_splice_tail(&ready, &loop->posts);
+    atomic_store_explicit(&loop->has_posts, false, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&loop->lock);
+    while (!mc_list_empty(&ready)) {
+        struct mc_post *post = mc_list_first(&ready, struct mc_post, node);
+
+        mc_list_drop(&post->node);
+        mc_loop_note_event(loop);
+        post->run(post); /* may free it */
+    }
+}
+
+/* From now on a post wakes the loop. False if one is waiting already. */
+static bool allow_sleep(struct mc_loop *loop)
+{
+    bool empty;
+
+    (void)pthread_mutex_lock(&loop->lock);
+    empty = mc_list_empty(&loop->posts);
+    loop->may_sleep = empty;
+    (void)pthread_mutex_unlock(&loop->lock);
+    return empty;
+}
+
+static void forbid_sleep(struct mc_loop *loop)
+{
+    (void)pthread_mutex_lock(&loop->lock);
+    loop->may_sleep = false;
+    (void)pthread_mutex_unlock(&loop->lock);
+}
+
+/* ---- turning ------------------------------------------------------------------------------- */
+
+static void turn_without_sleep(struct mc_loop *loop)
+{
+    uint64_t before = loop->events;
+    uint64_t start_ns = mc_loop_now_ns(loop);
+
+    (void)uv_run(&loop->uv, UV_RUN_NOWAIT);
+    run_posts(loop);
+    loop->time->now_ns = 0;
+    if (loop->events != before) {
+        loop->last_event_ns = mc_loop_now_ns(loop);
+    } else {
+        loop->stats.idle_poll_ns += mc_loop_now_ns(loop) - start_ns;
+    }
+}
+
+/* Sleep until something happens, but not beyond @p deadline_ns (UINT64_MAX: no bound). */
+static void turn_with_sleep(struct mc_loop *loop, uint64_t deadline_ns)
+{
+    uint64_t before = loop->events;
+
+    if (deadline_ns != UINT64_MAX) {
+        uv_update_time(&loop->uv);
+        (void)uv_timer_start(&loop->deadline, deadline_cb,
+                             mc_left_ms(mc_loop_now_ns(loop), deadline_ns), 0);
+    }
+    if (allow_sleep(loop) && !atomic_load(&loop->stop)) {
+        loop->stats.sleeps++;
+        (void)uv_run(&loop->uv, UV_RUN_ONCE);
+    }
+    forbid_sleep(loop);
+    if (deadline_ns != UINT64_MAX) {
+        (void)uv_timer_stop(&loop->deadline);
+    }
+    run_posts(loop);
+    loop->time->now_ns = 0;
+    if (loop->events != before) {
+        loop->last_event_ns = mc_loop_now_ns(loop);
+    }
+}
+
+static void turn(struct mc_loop *loop, uint64_t deadline_ns)
+{
+    loop->stats.turns++;
+    run_posts(loop);
+    if (mc_loop_now_ns(loop) - loop->last_event_ns < loop->poll_ns) {
+        turn_without_sleep(loop);
+    } else {
+        turn_with_sleep(loop, deadline_ns);
+    }
+}
+
+static void enter(struct mc_loop *loop)
+{
+    MC_ASSERT_ON_LOOP(loop);
+    MC_ASSERT(!loop->running);
+    loop->running = true;
+    loop->time->now_ns = 0;
+    /* Who enters has just made work, so an answer is near. */
+    loop->last_event_ns = mc_loop_now_ns(loop);
+}
+
+void mc_loop_run(struct mc_loop *loop)
+{
+    enter(loop);
+    while (!atomic_load(&loop->stop)) {
+        turn(loop, UINT64_MAX);
+    }
+    atomic_store(&loop->stop, false);
+    loop->running = false;
+}
+
+mooncake_err mc_loop_run_until(struct mc_loop *loop, const bool *done, uint64_t deadline_ns)
+{
+    enter(loop);
+    while (!*done && mc_loop_now_ns(loop) < deadline_ns) {
+        turn(loop, deadline_ns);
+    }
+    loop->running = false;
+    return *done ? MOONCAKE_OK : MOONCAKE_ETIMEDOUT;
+}
+
+void mc_loop_run_ready(struct mc_loop *loop)
+{
+    enter(loop);
+    loop->stats.turns++;
+    run_posts(loop);
+    turn_without_sleep(loop);
+    loop->running = false;
+}
+
+void mc_loop_stop_soon(struct mc_loop *loop)
+{
+    atomic_store(&loop->stop, true);
+    (void)uv_async_send(&loop->wake);
+}
+
+/* ---- a thread of its own -------------------------------------------------------------------- */
+
+static void *thread_main(void *arg)
+{
+    struct mc_loop *loop = arg;
+
+    (void)pthread_setname_np(pthread_self(), loop->name);
+    mc_loop_adopt(loop);
+    mc_loop_run(loop);
+    while (atomic_load(&loop->has_posts)) {
+        run_posts(loop);
+    }
+    return NULL;
+}
+
+mooncake_err mc_loop_start(struct mc_loop *loop, const char *name)
+{
+    sigset_t all, old;
+    int error;
+
+    MC_ASSERT_ON_LOOP(loop);
+    MC_ASSERT(!loop->has_thread);
+    (void)snprintf(loop->name, sizeof(loop->name), "%s", name);
+    /* Signals are for the application's own threads. */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&loop->thread, NULL, thread_main, loop);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error != 0) {
+        return mc_err_set(mc_err_from_errno(error), "cannot start the thread %s: %s", name,
+                          strerror(error));
+    }
+    loop->has_thread = true;
+    return MOONCAKE_OK;
+}
+
+void mc_loop_stop(struct mc_loop *loop)
+{
+    if (!loop->has_thread) {
+        return;
+    }
+    MC_ASSERT(!pthread_equal(loop->thread, pthread_self()));
+    mc_loop_stop_soon(loop);
+    (void)pthread_join(loop->thread, NULL);
+    loop->has_thread = false;
+    mc_loop_adopt(loop);
+}
+
+/* ---- end ----------------------------------------------------------------------------------- */
+
+/* What is left on a loop that is to end. */
+struct census {
+    const struct mc_loop *loop;
+    unsigned closing;
+    unsigned leaked;
+};
+
+static void count_handle(uv_handle_t *handle, void *arg)
+{
+    struct census *census = arg;
+    const char *at = (const char *)handle;
+    const char *own = (const char *)census->loop;
+
+    if (at >= own && at < own + sizeof(*census->loop)) {
+        return;
+    }
+    if (uv_is_closing(handle)) {
+        census->closing++;
+    } else {
+        census->leaked++;
+    }
+}
+
+static void log_leaked(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle)) {
+        mc_log_error("loop.leak", "handle=%s", uv_handle_type_name(handle->type));
+    }
+}
+
+/* Turn until nothing is closing, no request is under way and no post waits. */
+static struct census run_down(struct mc_loop *loop)
+{
+    uint64_t give_up_ns = mc_monotonic_ns() + DESTROY_NS_MAX;
+    struct census census;
+
+    for (;;) {
+        run_posts(loop);
+        census = (struct census){.loop = loop};
+        uv_walk(&loop->uv, count_handle, &census);
+        if (census.closing == 0 && loop->uv.active_reqs.count == 0 &&
+            !atomic_load(&loop->has_posts)) {
+            return census;
+        }
+        MC_ASSERT(mc_monotonic_ns() < give_up_ns);
+        /* The timer keeps a turn short: closing itself does not need one, a request may. */
+        (void)uv_timer_start(&loop->deadline, deadline_cb, 10, 0);
+        (void)uv_run(&loop->uv, UV_RUN_ONCE);
+        loop->time->now_ns = 0;
+    }
+}
+
+void mc_loop_destroy(struct mc_loop **loop_ptr)
+{
+    struct mc_loop *loop = *loop_ptr;
+    struct census census;
+
+    if (loop == NULL) {
+        return;
+    }
+    MC_ASSERT(!loop->has_thread);
+    MC_ASSERT_ON_LOOP(loop);
+    MC_ASSERT(!loop->running);
+    census = run_down(loop);
+    if (census.leaked > 0) {
+        uv_walk(&loop->uv, log_leaked, NULL);
+    }
+    MC_ASSERT(census.leaked == 0);
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_close((uv_handle_t *)&loop->prepare, NULL);
+    uv_close((uv_handle_t *)&loop->deadline, NULL);
+    for (size_t i = 0; loop->has_signals && i < MC_ARRAY_LEN(loop->signals); i++) {
+        uv_close((uv_handle_t *)&loop->signals[i], NULL);
+    }
+    close_uv(loop);
+    (void)pthread_mutex_destroy(&loop->lock);
+    mc_free(loop->time);
+    mc_free(loop);
+    *loop_ptr = NULL;
+}
+
+/* ---- signals, errors ------------------------------------------------------------------------ */
+
+mooncake_err mc_loop_on_signal(struct mc_loop *loop, void (*fire)(void *arg, int signum), void *arg)
+{
+    static const int numbers[2] = {SIGTERM, SIGINT};
+    int status = 0;
+
+    MC_ASSERT_ON_LOOP(loop);
+    MC_ASSERT(!loop->has_signals);
+    loop->on_signal = fire;
+    loop->on_signal_arg = arg;
+    loop->has_signals = true;
+    for (size_t i = 0; i < MC_ARRAY_LEN(numbers); i++) {
+        (void)uv_signal_init(&loop->uv, &loop->signals[i]);
+        loop->signals[i].data = loop;
+        uv_unref((uv_handle_t *)&loop->signals[i]);
+        status = status == 0 ? uv_signal_start(&loop->signals[i], signal_cb, numbers[i]) : status;
+    }
+    return status == 0 ? MOONCAKE_OK
+                       : mc_err_set(mc_err_from_uv(status), "cannot watch SIGTERM and SIGINT: %s",
+                                    uv_strerror(status));
+}
+
+mooncake_err mc_err_from_uv(int status)
+{
+    switch (status) {
+    case UV_EAI_MEMORY:
+        return MOONCAKE_ENOMEM;
+    case UV_EOF:
+    case UV_ECANCELED:
+    case UV_EAI_ADDRFAMILY:
+    case UV_EAI_AGAIN:
+    case UV_EAI_CANCELED:
+    case UV_EAI_FAIL:
+    case UV_EAI_FAMILY:
+    case UV_EAI_NODATA:
+    case UV_EAI_NONAME:
+    case UV_EAI_SERVICE:
+        return MOONCAKE_ERPC;
+    default:
+        return mc_err_from_errno(-status);
+    }
+}
