@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define DETAIL_LEN_MAX 512
 
@@ -92,11 +93,13 @@ mooncake_err mc_err_from_errno(int error)
 
 mooncake_err mc_err_set(mooncake_err err, const char *fmt, ...)
 {
+    char fresh[DETAIL_LEN_MAX]; /* the arguments may hold mooncake_last_error() itself */
     va_list args;
 
     va_start(args, fmt);
-    (void)vsnprintf(detail, sizeof(detail), fmt, args);
+    (void)vsnprintf(fresh, sizeof(fresh), fmt, args);
     va_end(args);
+    memcpy(detail, fresh, strlen(fresh) + 1);
     return err;
 }
 
