@@ -30,7 +30,8 @@ enum mc_option_kind {
     MC_OPTION_MS,      /* uint64_t milliseconds; "10s", "250ms", a plain number is ms */
     MC_OPTION_SECONDS, /* uint64_t milliseconds; as MS but a plain number is seconds */
     MC_OPTION_TEXT,    /* char *, owned by the struct, never NULL */
-    MC_OPTION_TEXTS,   /* struct mc_option_texts; a repeatable flag; JSON array of strings */
+    MC_OPTION_TEXTS,   /* struct mc_option_texts; a repeatable flag; JSON array of strings; in the
+                        * environment one value with commas. A later source replaces the list */
 };
 
 struct mc_option_texts {
@@ -48,17 +49,19 @@ struct mc_option {
     uint64_t min, max;        /* allowed range of a number, in the field's unit; both 0: any */
 };
 
-/* X(struct, field, kind, default, help [, .min = .., .max = .., .alias = ..]) */
-#define MC_OPTION(type, field, option_kind, text, help_text, ...)                                  \
+/* MC_OPTION(struct, field, kind, default, help [, .min = .., .max = .., .alias = ..]): what follows
+ * the default starts with the help, because C11 wants at least one argument for the dots. */
+#define MC_OPTION(type, field, option_kind, text, ...)                                             \
     {                                                                                              \
         .name = #field, .kind = MC_OPTION_##option_kind, .offset = offsetof(type, field),          \
-        .default_text = (text), .help = (help_text), __VA_ARGS__                                   \
+        .default_text = (text), .help = __VA_ARGS__                                                \
     }
 
 struct mc_options;
 
 /**
- * @param program  for messages and the environment: variables are MOONCAKE_<NAME>, upper case
+ * @param program  for messages; borrowed. Variables of the environment are MOONCAKE_<NAME>, upper
+ *                 case; an empty one counts as unset
  * @param table    borrowed for the life of the result
  * @param target   the struct to fill; zeroed by the caller; defaults are set here
  * ENOMEM. A bad default is a bug (asserted).
