@@ -148,6 +148,13 @@ void *mc_arena_alloc_slow_(struct mc_arena *arena, size_t len)
     size_t chunk_len = arena->total < CHUNK_LEN_MIN ? CHUNK_LEN_MIN : arena->total;
     struct mc_arena_chunk *chunk;
 
+    if (len == 0) {
+        need = 16;
+        if (need <= (size_t)(arena->end - arena->next)) {
+            arena->next += need;
+            return arena->next - need;
+        }
+    }
     if (need < len) {
         return NULL;
     }

@@ -37,6 +37,7 @@ struct mc_arena_chunk;
 /**
  * Bump allocator. init does not allocate; the first chunk comes with the first use. reset keeps
  * one chunk for the next request. One owner thread. Memory is aligned to 16 bytes and not zeroed.
+ * len 0 takes 1.
  */
 struct mc_arena {
     struct mc_arena_chunk *chunks; /* newest first; owned */
@@ -56,7 +57,8 @@ static inline void *mc_arena_alloc(struct mc_arena *arena, size_t len)
     size_t need = (len + 15u) & ~(size_t)15u;
     void *ptr = arena->next;
 
-    if (MC_UNLIKELY(need < len || need > (size_t)(arena->end - arena->next))) {
+    /* need is 0 when len is 0 or so large that the rounding wrapped: both are the slow path's. */
+    if (MC_UNLIKELY(need - 1u >= (size_t)(arena->end - arena->next))) {
         return mc_arena_alloc_slow_(arena, len);
     }
     arena->next += need;

@@ -1,0 +1,507 @@
+/* What operators ask: keys, segments, clients, status, one key, configuration. */
+#include "base/err.h"
+#include "wire/codec.h"
+
+/* Processes that may ping one master: as many as it takes connections. */
+#define CLIENTS_MAX MC_CONNECTIONS_MAX
+
+#define ROWS(rows_max) ((struct mc_codec_bounds){(rows_max), (rows_max)})
+
+/* ---- requests without content ---------------------------------------------------------------- */
+
+static mooncake_err decode_empty(const ProtobufCMessageDescriptor *type, const uint8_t *body,
+                                 size_t len, void *message)
+{
+    struct mc_empty_request *request = message;
+
+    request->unused = 0;
+    return mc_codec_scan(type, body, len, MC_CODEC_NO_ARRAYS);
+}
+
+#define EMPTY_REQUEST(name)                                                                        \
+    mooncake_err mc_##name##_encode_request(const void *message, struct mc_buf *out)               \
+    {                                                                                              \
+        (void)message;                                                                             \
+        (void)out;                                                                                 \
+        return MOONCAKE_OK;                                                                        \
+    }                                                                                              \
+    mooncake_err mc_##name##_decode_request(const uint8_t *body, size_t len,                       \
+                                            struct mc_arena *arena, void *message)                 \
+    {                                                                                              \
+        (void)arena;                                                                               \
+        return decode_empty(&mc__pb__##name##_request__descriptor, body, len, message);            \
+    }
+
+EMPTY_REQUEST(list_segments)
+EMPTY_REQUEST(list_clients)
+EMPTY_REQUEST(pool_status)
+EMPTY_REQUEST(config)
+
+/* ---- ListKeys -------------------------------------------------------------------------------- */
+
+mooncake_err mc_list_keys_encode_request(const void *message, struct mc_buf *out)
+{
+    const struct mc_list_keys_request *request = message;
+    Mc__Pb__ListKeysRequest pb = MC__PB__LIST_KEYS_REQUEST__INIT;
+
+    MC_TRY(mc_codec_check_text("pattern", request->pattern, MC_PATTERN_LEN_MAX));
+    pb.cursor = request->cursor;
+    pb.keys_max = request->keys_max;
+    pb.pattern = mc_codec_unconst(request->pattern);
+    return mc_codec_pack(&pb.base, out);
+}
+
+mooncake_err mc_list_keys_decode_request(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                         void *message)
+{
+    struct mc_list_keys_request *request = message;
+    const Mc__Pb__ListKeysRequest *pb;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__list_keys_request__descriptor, body, len, MC_CODEC_NO_ARRAYS,
+                           arena, &pb));
+    *request = (struct mc_list_keys_request){
+        .cursor = pb->cursor, .keys_max = pb->keys_max, .pattern = pb->pattern};
+    return mc_codec_check_text("pattern", request->pattern, MC_PATTERN_LEN_MAX);
+}
+
+mooncake_err mc_list_keys_encode_reply(const void *message, struct mc_buf *out)
+{
+    const struct mc_list_keys_reply *reply = message;
+    Mc__Pb__ListKeysReply pb = MC__PB__LIST_KEYS_REPLY__INIT;
+    Mc__Pb__KeySet keys;
+    struct mc_arena scratch;
+    mooncake_err err;
+
+    mc_arena_init(&scratch, 0);
+    err = mc_codec_keys_fill(&scratch, reply->keys, reply->count, &keys);
+    if (err == MOONCAKE_OK) {
+        pb.keys = &keys;
+        pb.cursor = reply->cursor;
+        err = mc_codec_pack(&pb.base, out);
+    }
+    mc_arena_fini(&scratch);
+    return err;
+}
+
+mooncake_err mc_list_keys_decode_reply(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                       void *message)
+{
+    struct mc_list_keys_reply *reply = message;
+    const Mc__Pb__ListKeysReply *pb;
+    const struct mc_key *keys;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__list_keys_reply__descriptor, body, len, MC_CODEC_KEYS, arena,
+                           &pb));
+    MC_TRY(mc_codec_keys_read(pb->keys, arena, &keys, &reply->count));
+    reply->keys = mc_codec_unconst(keys); /* the arena's, just made */
+    reply->cursor = pb->cursor;
+    return MOONCAKE_OK;
+}
+
+/* ---- ListSegments ---------------------------------------------------------------------------- */
+
+static mooncake_err check_segment(const struct mc_segment_status *item)
+{
+    const struct mc_codec_text texts[] = {
+        {"segment_name", item->name, MC_SEGMENT_NAME_LEN_MAX},
+        {"host", item->host, MC_ADDR_LEN_MAX},
+        {"addresses", item->addresses, MC_ADDRESSES_LEN_MAX},
+    };
+
+    if (item->state < MC_SEGMENT_OK || item->state > MC_SEGMENT_GONE) {
+        return mc_err_set(MOONCAKE_EINVAL, "state: %u is not a segment's state", item->state);
+    }
+    return mc_codec_check_texts(texts, MC_ARRAY_LEN(texts));
+}
+
+static mooncake_err alloc_segments(struct mc_arena *scratch, size_t count,
+                                   Mc__Pb__ListSegmentsReply *pb)
+{
+    pb->segment_name = mc_arena_array(scratch, count, sizeof(*pb->segment_name));
+    pb->host = mc_arena_array(scratch, count, sizeof(*pb->host));
+    pb->addresses = mc_arena_array(scratch, count, sizeof(*pb->addresses));
+    pb->mount_id = mc_arena_array(scratch, count, sizeof(*pb->mount_id));
+    pb->client_id = mc_arena_array(scratch, count, sizeof(*pb->client_id));
+    pb->len = mc_arena_array(scratch, count, sizeof(*pb->len));
+    pb->used = mc_arena_array(scratch, count, sizeof(*pb->used));
+    pb->largest_free_extent = mc_arena_array(scratch, count, sizeof(*pb->largest_free_extent));
+    pb->extents = mc_arena_array(scratch, count, sizeof(*pb->extents));
+    pb->state = mc_arena_array(scratch, count, sizeof(*pb->state));
+    if (pb->segment_name == NULL || pb->host == NULL || pb->addresses == NULL ||
+        pb->mount_id == NULL || pb->client_id == NULL || pb->len == NULL || pb->used == NULL ||
+        pb->largest_free_extent == NULL || pb->extents == NULL || pb->state == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    pb->n_segment_name = pb->n_host = pb->n_addresses = pb->n_mount_id = pb->n_client_id = count;
+    pb->n_len = pb->n_used = pb->n_largest_free_extent = pb->n_extents = pb->n_state = count;
+    return MOONCAKE_OK;
+}
+
+static mooncake_err fill_segments(struct mc_arena *scratch,
+                                  const struct mc_list_segments_reply *reply,
+                                  Mc__Pb__ListSegmentsReply *pb)
+{
+    size_t i;
+
+    MC_TRY(mc_codec_check_count("mount_id", reply->count, MC_SEGMENTS_MAX));
+    MC_TRY(alloc_segments(scratch, reply->count, pb));
+    for (i = 0; i < reply->count; i++) {
+        const struct mc_segment_status *item = &reply->items[i];
+
+        MC_TRY(check_segment(item));
+        pb->segment_name[i] = mc_codec_unconst(item->name);
+        pb->host[i] = mc_codec_unconst(item->host);
+        pb->addresses[i] = mc_codec_unconst(item->addresses);
+        pb->mount_id[i] = item->mount_id;
+        pb->client_id[i] = item->client_id;
+        pb->len[i] = item->len;
+        pb->used[i] = item->used;
+        pb->largest_free_extent[i] = item->largest_free_extent;
+        pb->extents[i] = item->extents;
+        pb->state[i] = item->state;
+    }
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_list_segments_encode_reply(const void *message, struct mc_buf *out)
+{
+    Mc__Pb__ListSegmentsReply pb = MC__PB__LIST_SEGMENTS_REPLY__INIT;
+    struct mc_arena scratch;
+    mooncake_err err;
+
+    mc_arena_init(&scratch, 0);
+    err = fill_segments(&scratch, message, &pb);
+    if (err == MOONCAKE_OK) {
+        err = mc_codec_pack(&pb.base, out);
+    }
+    mc_arena_fini(&scratch);
+    return err;
+}
+
+static mooncake_err check_segments_shape(const Mc__Pb__ListSegmentsReply *pb)
+{
+    size_t count = pb->n_mount_id;
+
+    MC_TRY(mc_codec_check_same("segment_name", pb->n_segment_name, count));
+    MC_TRY(mc_codec_check_same("host", pb->n_host, count));
+    MC_TRY(mc_codec_check_same("addresses", pb->n_addresses, count));
+    MC_TRY(mc_codec_check_same("client_id", pb->n_client_id, count));
+    MC_TRY(mc_codec_check_same("len", pb->n_len, count));
+    MC_TRY(mc_codec_check_same("used", pb->n_used, count));
+    MC_TRY(mc_codec_check_same("largest_free_extent", pb->n_largest_free_extent, count));
+    MC_TRY(mc_codec_check_same("extents", pb->n_extents, count));
+    return mc_codec_check_same("state", pb->n_state, count);
+}
+
+mooncake_err mc_list_segments_decode_reply(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                           void *message)
+{
+    struct mc_list_segments_reply *reply = message;
+    const Mc__Pb__ListSegmentsReply *pb;
+    size_t i;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__list_segments_reply__descriptor, body, len,
+                           ROWS(MC_SEGMENTS_MAX), arena, &pb));
+    MC_TRY(check_segments_shape(pb));
+    reply->count = pb->n_mount_id;
+    reply->items = mc_arena_array(arena, reply->count, sizeof(*reply->items));
+    if (reply->items == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    for (i = 0; i < reply->count; i++) {
+        reply->items[i] = (struct mc_segment_status){
+            .name = pb->segment_name[i],
+            .host = pb->host[i],
+            .addresses = pb->addresses[i],
+            .mount_id = pb->mount_id[i],
+            .client_id = pb->client_id[i],
+            .len = pb->len[i],
+            .used = pb->used[i],
+            .largest_free_extent = pb->largest_free_extent[i],
+            .extents = pb->extents[i],
+            .state = pb->state[i],
+        };
+        MC_TRY(check_segment(&reply->items[i]));
+    }
+    return MOONCAKE_OK;
+}
+
+/* ---- ListClients ----------------------------------------------------------------------------- */
+
+static mooncake_err check_client(const struct mc_client_status *item)
+{
+    const struct mc_codec_text texts[] = {
+        {"host", item->host, MC_ADDR_LEN_MAX},
+        {"program", item->program, MC_PROGRAM_LEN_MAX},
+    };
+
+    return mc_codec_check_texts(texts, MC_ARRAY_LEN(texts));
+}
+
+static mooncake_err fill_clients(struct mc_arena *scratch,
+                                 const struct mc_list_clients_reply *reply,
+                                 Mc__Pb__ListClientsReply *pb)
+{
+    size_t count = reply->count, i;
+
+    MC_TRY(mc_codec_check_count("client_id", count, CLIENTS_MAX));
+    pb->client_id = mc_arena_array(scratch, count, sizeof(*pb->client_id));
+    pb->role = mc_arena_array(scratch, count, sizeof(*pb->role));
+    pb->host = mc_arena_array(scratch, count, sizeof(*pb->host));
+    pb->program = mc_arena_array(scratch, count, sizeof(*pb->program));
+    pb->ping_age_ms = mc_arena_array(scratch, count, sizeof(*pb->ping_age_ms));
+    pb->segments = mc_arena_array(scratch, count, sizeof(*pb->segments));
+    if (pb->client_id == NULL || pb->role == NULL || pb->host == NULL || pb->program == NULL ||
+        pb->ping_age_ms == NULL || pb->segments == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    for (i = 0; i < count; i++) {
+        const struct mc_client_status *item = &reply->items[i];
+
+        MC_TRY(check_client(item));
+        pb->client_id[i] = item->client_id;
+        pb->role[i] = item->role;
+        pb->host[i] = mc_codec_unconst(item->host);
+        pb->program[i] = mc_codec_unconst(item->program);
+        pb->ping_age_ms[i] = item->ping_age_ms;
+        pb->segments[i] = item->segments;
+    }
+    pb->n_client_id = pb->n_role = pb->n_host = count;
+    pb->n_program = pb->n_ping_age_ms = pb->n_segments = count;
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_list_clients_encode_reply(const void *message, struct mc_buf *out)
+{
+    Mc__Pb__ListClientsReply pb = MC__PB__LIST_CLIENTS_REPLY__INIT;
+    struct mc_arena scratch;
+    mooncake_err err;
+
+    mc_arena_init(&scratch, 0);
+    err = fill_clients(&scratch, message, &pb);
+    if (err == MOONCAKE_OK) {
+        err = mc_codec_pack(&pb.base, out);
+    }
+    mc_arena_fini(&scratch);
+    return err;
+}
+
+mooncake_err mc_list_clients_decode_reply(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                          void *message)
+{
+    struct mc_list_clients_reply *reply = message;
+    const Mc__Pb__ListClientsReply *pb;
+    size_t count, i;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__list_clients_reply__descriptor, body, len, ROWS(CLIENTS_MAX),
+                           arena, &pb));
+    count = pb->n_client_id;
+    MC_TRY(mc_codec_check_same("role", pb->n_role, count));
+    MC_TRY(mc_codec_check_same("host", pb->n_host, count));
+    MC_TRY(mc_codec_check_same("program", pb->n_program, count));
+    MC_TRY(mc_codec_check_same("ping_age_ms", pb->n_ping_age_ms, count));
+    MC_TRY(mc_codec_check_same("segments", pb->n_segments, count));
+    reply->count = count;
+    reply->items = mc_arena_array(arena, count, sizeof(*reply->items));
+    if (reply->items == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    for (i = 0; i < count; i++) {
+        reply->items[i] = (struct mc_client_status){.client_id = pb->client_id[i],
+                                                    .ping_age_ms = pb->ping_age_ms[i],
+                                                    .host = pb->host[i],
+                                                    .program = pb->program[i],
+                                                    .role = pb->role[i],
+                                                    .segments = pb->segments[i]};
+        MC_TRY(check_client(&reply->items[i]));
+    }
+    return MOONCAKE_OK;
+}
+
+/* ---- PoolStatus ------------------------------------------------------------------------------ */
+
+/* The numbers have the same names on both sides. */
+#define POOL_NUMBERS(X)                                                                            \
+    X(capacity)                                                                                    \
+    X(used)                                                                                        \
+    X(keys)                                                                                        \
+    X(unfinished_puts)                                                                             \
+    X(segments)                                                                                    \
+    X(stores)                                                                                      \
+    X(clients)                                                                                     \
+    X(hits)                                                                                        \
+    X(misses)                                                                                      \
+    X(evicted_keys)                                                                                \
+    X(evicted_bytes)                                                                               \
+    X(put_rejected)                                                                                \
+    X(uptime_ms)                                                                                   \
+    X(master_epoch)
+
+mooncake_err mc_pool_status_encode_reply(const void *message, struct mc_buf *out)
+{
+    const struct mc_pool_status_reply *reply = message;
+    Mc__Pb__PoolStatusReply pb = MC__PB__POOL_STATUS_REPLY__INIT;
+
+    MC_TRY(mc_codec_check_text("program", reply->program, MC_PROGRAM_LEN_MAX));
+#define TO_PB(name) pb.name = reply->name;
+    POOL_NUMBERS(TO_PB)
+#undef TO_PB
+    pb.program = mc_codec_unconst(reply->program);
+    return mc_codec_pack(&pb.base, out);
+}
+
+mooncake_err mc_pool_status_decode_reply(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                         void *message)
+{
+    struct mc_pool_status_reply *reply = message;
+    const Mc__Pb__PoolStatusReply *pb;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__pool_status_reply__descriptor, body, len, MC_CODEC_NO_ARRAYS,
+                           arena, &pb));
+#define FROM_PB(name) reply->name = pb->name;
+    POOL_NUMBERS(FROM_PB)
+#undef FROM_PB
+    reply->program = pb->program;
+    return mc_codec_check_text("program", reply->program, MC_PROGRAM_LEN_MAX);
+}
+
+/* ---- DescribeKey ----------------------------------------------------------------------------- */
+
+mooncake_err mc_describe_key_encode_request(const void *message, struct mc_buf *out)
+{
+    const struct mc_keys_request *request = message;
+    Mc__Pb__DescribeKeyRequest pb = MC__PB__DESCRIBE_KEY_REQUEST__INIT;
+    Mc__Pb__KeySet keys;
+    struct mc_arena scratch;
+    mooncake_err err;
+
+    MC_TRY(mc_codec_check_same("key", request->count, 1));
+    mc_arena_init(&scratch, 0);
+    err = mc_codec_keys_fill(&scratch, request->keys, request->count, &keys);
+    if (err == MOONCAKE_OK) {
+        pb.key = &keys;
+        err = mc_codec_pack(&pb.base, out);
+    }
+    mc_arena_fini(&scratch);
+    return err;
+}
+
+mooncake_err mc_describe_key_decode_request(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                            void *message)
+{
+    struct mc_keys_request *request = message;
+    const Mc__Pb__DescribeKeyRequest *pb;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__describe_key_request__descriptor, body, len, MC_CODEC_KEYS,
+                           arena, &pb));
+    *request = (struct mc_keys_request){.client_id = 0};
+    MC_TRY(mc_codec_keys_read(pb->key, arena, &request->keys, &request->count));
+    return mc_codec_check_same("key", request->count, 1);
+}
+
+mooncake_err mc_describe_key_encode_reply(const void *message, struct mc_buf *out)
+{
+    const struct mc_describe_key_reply *reply = message;
+    Mc__Pb__DescribeKeyReply pb = MC__PB__DESCRIBE_KEY_REPLY__INIT;
+    Mc__Pb__ObjectTable table;
+    struct mc_arena scratch;
+    mooncake_err err;
+
+    MC_TRY(mc_codec_check_same("object", reply->table.count, 1));
+    mc_arena_init(&scratch, 0);
+    err = mc_codec_table_fill(&scratch, &reply->table, &table);
+    if (err == MOONCAKE_OK) {
+        pb.state = reply->state;
+        pb.lease_left_ms = reply->lease_left_ms;
+        pb.pin = reply->pin;
+        pb.soft_pin_left_ms = reply->soft_pin_left_ms;
+        pb.age_ms = reply->age_ms;
+        pb.owner_client_id = reply->owner_client_id;
+        pb.object = &table;
+        err = mc_codec_pack(&pb.base, out);
+    }
+    mc_arena_fini(&scratch);
+    return err;
+}
+
+mooncake_err mc_describe_key_decode_reply(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                          void *message)
+{
+    struct mc_describe_key_reply *reply = message;
+    const Mc__Pb__DescribeKeyReply *pb;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__describe_key_reply__descriptor, body, len, MC_CODEC_TABLE,
+                           arena, &pb));
+    *reply = (struct mc_describe_key_reply){.state = pb->state,
+                                            .pin = pb->pin,
+                                            .lease_left_ms = pb->lease_left_ms,
+                                            .soft_pin_left_ms = pb->soft_pin_left_ms,
+                                            .age_ms = pb->age_ms,
+                                            .owner_client_id = pb->owner_client_id};
+    MC_TRY(mc_codec_table_read(pb->object, 0, arena, &reply->table));
+    return mc_codec_check_same("object", reply->table.count, 1);
+}
+
+/* ---- Config ---------------------------------------------------------------------------------- */
+
+static mooncake_err check_config(const struct mc_config_item *item)
+{
+    const struct mc_codec_text texts[] = {
+        {"name", item->name, MC_CONFIG_TEXT_LEN_MAX},
+        {"value", item->value, MC_CONFIG_TEXT_LEN_MAX},
+        {"source", item->source, MC_CONFIG_TEXT_LEN_MAX},
+        {"help", item->help, MC_CONFIG_TEXT_LEN_MAX},
+    };
+
+    return mc_codec_check_texts(texts, MC_ARRAY_LEN(texts));
+}
+
+mooncake_err mc_config_encode_reply(const void *message, struct mc_buf *out)
+{
+    const struct mc_config_reply *reply = message;
+    Mc__Pb__ConfigReply pb = MC__PB__CONFIG_REPLY__INIT;
+    char *texts[4][MC_CONFIG_ITEMS_MAX];
+    size_t i;
+
+    MC_TRY(mc_codec_check_count("name", reply->count, MC_CONFIG_ITEMS_MAX));
+    for (i = 0; i < reply->count; i++) {
+        MC_TRY(check_config(&reply->items[i]));
+        texts[0][i] = mc_codec_unconst(reply->items[i].name);
+        texts[1][i] = mc_codec_unconst(reply->items[i].value);
+        texts[2][i] = mc_codec_unconst(reply->items[i].source);
+        texts[3][i] = mc_codec_unconst(reply->items[i].help);
+    }
+    pb.name = texts[0];
+    pb.value = texts[1];
+    pb.source = texts[2];
+    pb.help = texts[3];
+    pb.n_name = pb.n_value = pb.n_source = pb.n_help = reply->count;
+    return mc_codec_pack(&pb.base, out);
+}
+
+mooncake_err mc_config_decode_reply(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                    void *message)
+{
+    struct mc_config_reply *reply = message;
+    const Mc__Pb__ConfigReply *pb;
+    size_t i;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__config_reply__descriptor, body, len, ROWS(MC_CONFIG_ITEMS_MAX),
+                           arena, &pb));
+    MC_TRY(mc_codec_check_same("value", pb->n_value, pb->n_name));
+    MC_TRY(mc_codec_check_same("source", pb->n_source, pb->n_name));
+    MC_TRY(mc_codec_check_same("help", pb->n_help, pb->n_name));
+    reply->count = pb->n_name;
+    reply->items = mc_arena_array(arena, reply->count, sizeof(*reply->items));
+    if (reply->items == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    for (i = 0; i < reply->count; i++) {
+        reply->items[i] = (struct mc_config_item){.name = pb->name[i],
+                                                  .value = pb->value[i],
+                                                  .source = pb->source[i],
+                                                  .help = pb->help[i]};
+        MC_TRY(check_config(&reply->items[i]));
+    }
+    return MOONCAKE_OK;
+}
