@@ -14,6 +14,18 @@
 /* Host name or address with port, in bytes. */
 #define MC_ADDR_LEN_MAX 300u
 
+/* Program with version ("mooncake_store 0.1.0"), and all addresses of one segment, in bytes. */
+#define MC_PROGRAM_LEN_MAX 63u
+#define MC_ADDRESSES_LEN_MAX 1023u
+
+/* A pattern over keys; a name, value or help text of an option; in bytes. */
+#define MC_PATTERN_LEN_MAX 4096u
+#define MC_CONFIG_TEXT_LEN_MAX 4096u
+
+/* Options in one answer about the configuration; preferred segments of one put. */
+#define MC_CONFIG_ITEMS_MAX 256u
+#define MC_PREFERRED_SEGMENTS_MAX 64u
+
 /* Keys in one control message. The client cuts larger batches. */
 #define MC_BATCH_KEYS_MAX 8192u
 

@@ -9,16 +9,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/ids.h"
 #include "base/limits.h"
 #include "mooncake/error.h"
 
-/* One key: bytes, not terminated. */
+/*
+ * One key: bytes, not terminated. A decoder lets every key through as it came, also one that is
+ * empty, longer than MC_KEY_LEN_MAX or holds a NUL: such a key spoils its own item only. Whoever
+ * handles the items asks mc_key_is_valid() and answers EBADKEY for those.
+ */
 struct mc_key {
     const char *bytes;
     uint32_t len;
 };
+
+static inline bool mc_key_is_valid(const struct mc_key *key)
+{
+    return key->len >= 1 && key->len <= MC_KEY_LEN_MAX &&
+           memchr(key->bytes, '\0', key->len) == NULL;
+}
 
 struct mc_segment_info {
     uint64_t mount_id;
