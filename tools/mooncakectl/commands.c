@@ -1,0 +1,153 @@
+/* The list of commands, and the help that is made of it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+#include "output.h"
+
+#define KEYS_MAX 1000000 /* words; the kernel's limit comes sooner */
+
+static const struct mc_command commands[] = {
+    {"put", "KEY FILE|-", "store a file's bytes, or those of the standard input, under a key",
+     "A key that exists keeps its value; then the exit status is 1.", 2, 2,
+     MC_OPTION_BIT(MC_CTL_REPLICAS) | MC_OPTION_BIT(MC_CTL_SOFT_PIN) |
+         MC_OPTION_BIT(MC_CTL_HARD_PIN),
+     true, mc_cmd_put},
+    {"get", "KEY [FILE|-]", "write a key's value to a file, or to the standard output",
+     "FILE appears whole or not at all; a file of that name is replaced at once.", 1, 2, 0, true,
+     mc_cmd_get},
+    {"exist", "KEY...", "say whether keys can be read",
+     "A key that exists is protected for a lease (10 s unless the master was told otherwise).\n"
+     "Exit status 0: all exist; 1: some do not.",
+     1, KEYS_MAX, 0, true, mc_cmd_exist},
+    {"rm", "KEY... | --all", "remove keys",
+     "Without --force a key that somebody reads (lease) or has pinned stays, with an error.", 0,
+     KEYS_MAX, MC_OPTION_BIT(MC_CTL_FORCE) | MC_OPTION_BIT(MC_CTL_ALL), true, mc_cmd_rm},
+    {"ls", "", "list the keys, in no order",
+     "One key a line; control bytes and bytes that are not UTF-8 are shown as \\xNN, a backslash\n"
+     "as two. With --null the raw keys. In JSON a key that is not UTF-8 is {\"hex\": \"...\"}.",
+     0, 0, MC_OPTION_BIT(MC_CTL_LIMIT) | MC_OPTION_BIT(MC_CTL_NULL_ENDS), true, mc_cmd_ls},
+    {"key", "KEY", "show one key: state, length, lease, and where its copies are",
+     "Grants no lease. An unfinished put is shown as \"writing\".", 1, 1, 0, true, mc_cmd_key},
+    {"status", "", "show the pool: capacity, keys, members, hit ratio, evictions", NULL, 0, 0, 0,
+     true, mc_cmd_status},
+    {"segments", "", "list the memory that stores lend", NULL, 0, 0, 0, true, mc_cmd_segments},
+    {"clients", "", "list the processes that the master knows", NULL, 0, 0, 0, true,
+     mc_cmd_clients},
+    {"config", "", "show the master's effective configuration and where each value comes from",
+     NULL, 0, 0, 0, true, mc_cmd_config},
+    {"version", "", "print the version of this program and of its library", NULL, 0, 0, 0, false,
+     mc_cmd_version},
+    {"help", "[COMMAND]", "say what there is, or what a command does", NULL, 0, 1, 0, false,
+     mc_cmd_help},
+};
+
+static const struct {
+    const char *name, *value, *help;
+} options[MC_CTL_OPTIONS_COUNT] = {
+#define ENTRY(name, text, value, help) {text, value, help},
+    MC_CTL_OPTION_LIST(ENTRY)
+#undef ENTRY
+};
+
+const struct mc_command *mc_command_at(size_t i)
+{
+    return i < sizeof(commands) / sizeof(commands[0]) ? &commands[i] : NULL;
+}
+
+const struct mc_command *mc_command_find(const char *name)
+{
+    for (size_t i = 0; mc_command_at(i) != NULL; i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static void print_option(size_t i)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "--%s%s%s", options[i].name,
+                   options[i].value != NULL ? "=" : "",
+                   options[i].value != NULL ? options[i].value : "");
+    (void)printf("  %-20s %s\n", text, options[i].help);
+}
+
+void mc_print_help(const struct mc_command *command)
+{
+    if (command != NULL) {
+        (void)printf("mooncakectl %s%s%s\n\n%s.\n", command->name,
+                     command->synopsis[0] != '\0' ? " " : "", command->synopsis, command->summary);
+        if (command->details != NULL) {
+            (void)printf("%s\n", command->details);
+        }
+        if (command->options != 0) {
+            (void)printf("\nOptions beside --master, --timeout and --json:\n");
+        }
+        for (size_t i = 0; i < MC_CTL_OPTIONS_COUNT; i++) {
+            if ((command->options & MC_OPTION_BIT(i)) != 0) {
+                print_option(i);
+            }
+        }
+        return;
+    }
+    (void)printf("mooncakectl [OPTION...] COMMAND [WORD...]: ask a Mooncake pool, and act on it.\n"
+                 "\nCommands:\n");
+    for (size_t i = 0; mc_command_at(i) != NULL; i++) {
+        char text[64];
+
+        (void)snprintf(text, sizeof(text), "%s %s", commands[i].name, commands[i].synopsis);
+        (void)printf("  %-20s %s\n", text, commands[i].summary);
+    }
+    (void)printf("\nOptions, anywhere on the line; -- ends them:\n");
+    for (size_t i = 0; i <= MC_CTL_VERSION; i++) {
+        print_option(i);
+    }
+    (void)printf(
+        "\nExit status:\n"
+        "  0  success\n"
+        "  1  the answer is no: no such key, or put found the key stored already\n"
+        "  2  the command line or the key is wrong\n"
+        "  3  the master or a store cannot be reached, or did not answer in time\n"
+        "  4  any other failure; the message says which\n"
+        "With --json a failure is also told as {\"error\": ...} on the standard output.\n");
+}
+
+enum mc_exit mc_cmd_help(struct mc_ctl *ctl)
+{
+    const struct mc_command *command = NULL;
+
+    if (ctl->topic != NULL) {
+        command = mc_command_find(ctl->topic);
+        if (command == NULL) {
+            return mc_fail_command(ctl, ctl->topic);
+        }
+    }
+    if (ctl->json) {
+        json_t *list = mc_json_object();
+
+        for (size_t i = 0; mc_command_at(i) != NULL; i++) {
+            mc_json_set(list, commands[i].name, json_string(commands[i].summary));
+        }
+        mc_json_print_field("commands", list);
+        return MC_EXIT_OK;
+    }
+    mc_print_help(command);
+    return MC_EXIT_OK;
+}
+
+enum mc_exit mc_cmd_version(struct mc_ctl *ctl)
+{
+    if (ctl->json) {
+        json_t *object = mc_json_object();
+
+        mc_json_set(object, "mooncakectl", json_string(MC_VERSION));
+        mc_json_set(object, "library", json_string(mooncake_version()));
+        mc_json_print(object);
+        return MC_EXIT_OK;
+    }
+    (void)printf("mooncakectl %s (library %s)\n", MC_VERSION, mooncake_version());
+    return MC_EXIT_OK;
+}

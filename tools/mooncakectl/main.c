@@ -1,0 +1,78 @@
+/*
+ * mooncakectl: operators ask a pool, and act on it. Stands on the public headers only, so that it
+ * tests them. Read this first, then commands.c for what there is.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+#include "output.h"
+
+static enum mc_exit open_pool(struct mc_ctl *ctl)
+{
+    mooncake_client_options options;
+    mooncake_err err;
+
+    mooncake_client_options_init(&options);
+    options.master = ctl->master;
+    options.program = "mooncakectl " MC_VERSION;
+    options.tool = true;
+    options.engines_max = 1;
+    if (ctl->timeout_ms != 0) {
+        options.timeout_ms = ctl->timeout_ms;
+        if (options.connect_timeout_ms > ctl->timeout_ms) {
+            options.connect_timeout_ms = ctl->timeout_ms;
+        }
+    }
+    err = mooncake_client_open(&options, &ctl->client);
+    if (err == MOONCAKE_OK) {
+        return MC_EXIT_OK;
+    }
+    if (err == MOONCAKE_EINVAL) {
+        (void)mc_fail(ctl, err, "cannot open the pool");
+        return MC_EXIT_USAGE; /* an address that is none */
+    }
+    (void)mc_fail(ctl, err, "cannot reach the pool");
+    (void)fputs("mooncakectl: is mooncake_master running, and is that its RPC address? Name "
+                "another with --master=HOST:PORT or MOONCAKE_MASTER\n",
+                stderr);
+    return mc_exit_of(err);
+}
+
+/* What was printed counts only when it has arrived: a full disk is no success. */
+static enum mc_exit close_stdout(enum mc_exit status)
+{
+    const struct mc_ctl plain = {.json = false}; /* nothing more can be said on stdout */
+    bool failed;
+
+    mc_json_finish();
+    failed = ferror(stdout) != 0;
+    if (fclose(stdout) == 0 && !failed) {
+        return status;
+    }
+    if (errno != EPIPE) {
+        (void)mc_fail_plain(&plain, MC_EXIT_FAILED, "cannot write to the standard output: %s",
+                            strerror(errno));
+    }
+    return status == MC_EXIT_OK ? MC_EXIT_FAILED : status;
+}
+
+int main(int argc, char **argv)
+{
+    struct mc_ctl ctl = {.master = NULL};
+    const struct mc_command *command = NULL;
+    enum mc_exit status;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    status = mc_args_parse(argc, argv, &ctl, &command);
+    if (status == MC_EXIT_OK && command->needs_pool) {
+        status = open_pool(&ctl);
+    }
+    if (status == MC_EXIT_OK) {
+        status = command->run(&ctl);
+    }
+    mooncake_client_close(ctl.client);
+    return (int)close_stdout(status);
+}
