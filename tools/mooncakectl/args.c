@@ -114,7 +114,7 @@ static const char *read_number(const char *text, uint64_t max, uint64_t *out)
     for (; *at >= '0' && *at <= '9'; at++) {
         uint64_t digit = (uint64_t)(*at - '0');
 
-        if (number > (max - digit) / 10) {
+        if (digit > max || number > (max - digit) / 10) {
             return NULL;
         }
         number = 10 * number + digit;

@@ -1,0 +1,318 @@
+/*
+ * A client library with fixed answers, so that mooncakectl's looks can be tested without a pool:
+ * huge numbers, odd bytes, failures in the middle of a list. Public headers only. What is asked
+ * for is chosen by the key, or by the master's address.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mooncake/admin.h"
+
+#define KEYS_LISTED 5
+
+struct mooncake_client {
+    char master[64];
+};
+
+static char sentence[256];
+
+const char *mooncake_last_error(void)
+{
+    return sentence;
+}
+
+const char *mooncake_version(void)
+{
+    return "9.8.7";
+}
+
+const char *mooncake_err_name(mooncake_err err)
+{
+    switch (err) {
+#define NAME(name, number, radius, text)                                                           \
+    case MOONCAKE_##name:                                                                          \
+        return #name;
+        MOONCAKE_ERR_LIST(NAME)
+#undef NAME
+    }
+    return "EUNKNOWN";
+}
+
+const char *mooncake_err_text(mooncake_err err)
+{
+    switch (err) {
+#define TEXT(name, number, radius, text)                                                           \
+    case MOONCAKE_##name:                                                                          \
+        return text;
+        MOONCAKE_ERR_LIST(TEXT)
+#undef TEXT
+    }
+    return "unknown";
+}
+
+void mooncake_client_options_init(mooncake_client_options *options)
+{
+    (void)memset(options, 0, sizeof(*options));
+    options->struct_size = sizeof(*options);
+    options->timeout_ms = 30000;
+    options->connect_timeout_ms = 3000;
+}
+
+mooncake_err mooncake_client_open(const mooncake_client_options *options,
+                                  mooncake_client **out_client)
+{
+    const char *master = options->master != NULL ? options->master : "default";
+
+    if (strcmp(master, "nobody:1") == 0) {
+        (void)snprintf(sentence, sizeof(sentence), "master nobody:1 refuses connections");
+        return MOONCAKE_ERPC;
+    }
+    if (strcmp(master, "bad") == 0) {
+        (void)snprintf(sentence, sizeof(sentence), "master: \"bad\" has no port");
+        return MOONCAKE_EINVAL;
+    }
+    if (!options->tool || options->connect_timeout_ms > options->timeout_ms) {
+        abort(); /* a tool must not count as a client, nor connect longer than it may work */
+    }
+    *out_client = calloc(1, sizeof(**out_client));
+    (void)snprintf((*out_client)->master, sizeof((*out_client)->master), "%s", master);
+    return MOONCAKE_OK;
+}
+
+void mooncake_client_close(mooncake_client *client)
+{
+    free(client);
+}
+
+void mooncake_put_options_init(mooncake_put_options *options)
+{
+    (void)memset(options, 0, sizeof(*options));
+    options->struct_size = sizeof(*options);
+    options->replicas = 1;
+}
+
+/* The key says what comes of it: an error's name, or success. */
+static mooncake_err judge(const char *key)
+{
+#define JUDGE(name, number, radius, text)                                                          \
+    if (strcmp(key, #name) == 0) {                                                                 \
+        (void)snprintf(sentence, sizeof(sentence), "the detail of %s", key);                       \
+        return MOONCAKE_##name;                                                                    \
+    }
+    MOONCAKE_ERR_LIST(JUDGE)
+#undef JUDGE
+    return MOONCAKE_OK;
+}
+
+/* The key "sum=N" wants bytes whose sum is N; "options" wants them all set. */
+mooncake_err mooncake_put(mooncake_client *client, const char *key, const void *data, uint64_t len,
+                          const mooncake_put_options *options, uint32_t timeout_ms)
+{
+    const unsigned char *bytes = data;
+    uint64_t sum = 0;
+    char wanted[64];
+
+    (void)client;
+    (void)timeout_ms;
+    if (strncmp(key, "sum=", 4) == 0) {
+        for (uint64_t i = 0; i < len; i++) {
+            sum += bytes[i];
+        }
+        (void)snprintf(wanted, sizeof(wanted), "sum=%llu", (unsigned long long)sum);
+        return strcmp(key, wanted) == 0 ? MOONCAKE_OK : MOONCAKE_ECHECKSUM;
+    }
+    if (strcmp(key, "options") == 0) {
+        return options->replicas == 3 && options->soft_pin && options->hard_pin ? MOONCAKE_OK
+                                                                                : MOONCAKE_EINVAL;
+    }
+    return judge(key);
+}
+
+mooncake_err mooncake_get(mooncake_client *client, const char *key, uint32_t timeout_ms,
+                          void **out_data, uint64_t *out_len)
+{
+    static const char value[] = "\0\n\xFFvalue";
+    mooncake_err err = judge(key);
+
+    (void)client;
+    (void)timeout_ms;
+    if (err != MOONCAKE_OK) {
+        return err;
+    }
+    *out_len = strcmp(key, "empty") == 0 ? 0 : sizeof(value) - 1;
+    *out_data = malloc(sizeof(value));
+    (void)memcpy(*out_data, value, sizeof(value));
+    return MOONCAKE_OK;
+}
+
+void mooncake_free(void *data)
+{
+    free(data);
+}
+
+mooncake_err mooncake_batch_exist(mooncake_client *client, const char *const *keys, size_t count,
+                                  uint32_t timeout_ms, mooncake_err *results)
+{
+    (void)client;
+    (void)timeout_ms;
+    for (size_t i = 0; i < count; i++) {
+        results[i] = judge(keys[i]);
+    }
+    return MOONCAKE_OK;
+}
+
+mooncake_err mooncake_batch_remove(mooncake_client *client, const char *const *keys, size_t count,
+                                   bool force, uint32_t timeout_ms, mooncake_err *results)
+{
+    (void)client;
+    (void)timeout_ms;
+    for (size_t i = 0; i < count; i++) {
+        results[i] = judge(keys[i]);
+        if (results[i] == MOONCAKE_ELEASED && force) {
+            results[i] = MOONCAKE_OK;
+        }
+    }
+    return MOONCAKE_OK;
+}
+
+mooncake_err mooncake_remove_all(mooncake_client *client, bool force, uint32_t timeout_ms,
+                                 uint64_t *out_removed, uint64_t *out_left)
+{
+    (void)client;
+    (void)timeout_ms;
+    *out_removed = 1234567;
+    *out_left = force ? 0 : 8;
+    return MOONCAKE_OK;
+}
+
+mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
+                                   mooncake_pool_status *out_status)
+{
+    mooncake_pool_status s = {
+        .struct_size = sizeof(s),
+        .capacity = 1ULL << 50,
+        .used = 1ULL << 49,
+        .keys = 1234567,
+        .hits = 9007199254740993, /* no double holds this */
+        .misses = 0,
+        .uptime_ms = 93784000,
+        .master_epoch = 0xFEDCBA9876543210,
+        .master_program = "mooncake_master 9.8.7",
+    };
+
+    (void)timeout_ms;
+    if (strcmp(client->master, "lost") == 0) {
+        (void)snprintf(sentence, sizeof(sentence), "no answer from lost within 30 s");
+        return MOONCAKE_ETIMEDOUT;
+    }
+    *out_status = s;
+    return MOONCAKE_OK;
+}
+
+static char long_name[] = "a-very-long-segment-name-that-goes-on-and-on-and-on-until-it-would-push-"
+                          "the-numbers-off-the-screen-of-everybody:12345";
+
+mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_ms,
+                                     mooncake_segment_cb each, void *arg)
+{
+    mooncake_segment_status s = {.name = long_name,
+                                 .host = "host.example.org",
+                                 .addresses = "tcp=10.0.0.1:1",
+                                 .state = "ok",
+                                 .mount_id = 0xFFFFFFFFFFFFFFFF,
+                                 .client_id = 1,
+                                 .len = 1ULL << 40,
+                                 .used = 1ULL << 39,
+                                 .largest_free_extent = 1023,
+                                 .extents = 1000000};
+
+    (void)timeout_ms;
+    each(arg, &s);
+    s.name = "odd\x1b[31m\n\xFFname";
+    s.len = 5;
+    s.used = 0;
+    each(arg, &s);
+    return strcmp(client->master, "lost") == 0 ? MOONCAKE_ERPC : MOONCAKE_OK;
+}
+
+mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms,
+                                    mooncake_client_cb each, void *arg)
+{
+    mooncake_client_status s = {.host = "host",
+                                .program = "vllm",
+                                .role = "client",
+                                .client_id = 0xABC,
+                                .ping_age_ms = 340,
+                                .segments = 1};
+
+    (void)client;
+    (void)timeout_ms;
+    each(arg, &s);
+    return MOONCAKE_OK;
+}
+
+mooncake_err mooncake_admin_keys(mooncake_client *client, const char *pattern, uint64_t keys_max,
+                                 uint32_t timeout_ms,
+                                 bool (*each)(void *arg, const char *key, size_t key_len),
+                                 void *arg)
+{
+    static const char *const keys[KEYS_LISTED] = {"plain", "two words", "back\\slash", "line\nfeed",
+                                                  "not \xC3\x28 utf-8 \xC3\xA9"};
+
+    (void)pattern;
+    (void)timeout_ms;
+    for (uint64_t i = 0; i < KEYS_LISTED && (keys_max == 0 || i < keys_max); i++) {
+        if (strcmp(client->master, "lost") == 0 && i == 2) {
+            (void)snprintf(sentence, sizeof(sentence), "connection to lost:1 was lost");
+            return MOONCAKE_ERPC;
+        }
+        if (!each(arg, keys[i], strlen(keys[i]))) {
+            break;
+        }
+    }
+    if (strcmp(client->master, "endless") == 0) {
+        while (each(arg, "key", 3)) {
+        }
+    }
+    return MOONCAKE_OK;
+}
+
+mooncake_err mooncake_admin_key(mooncake_client *client, const char *key, uint32_t timeout_ms,
+                                void (*each)(void *arg, const mooncake_key_status *status),
+                                void *arg)
+{
+    mooncake_extent_status extents[2] = {
+        {.segment = "a:1", .host = "a", .mount_id = 7, .offset = 1ULL << 40, .len = 64},
+        {.replica = 1, .segment = long_name, .host = "b", .mount_id = 8, .len = 64},
+    };
+    mooncake_key_status s = {.state = "readable",
+                             .pin = "soft",
+                             .len = 5368709120,
+                             .lease_left_ms = 9840,
+                             .soft_pin_left_ms = 1740000,
+                             .object_id_hi = 1,
+                             .object_id_lo = 2,
+                             .replicas = 2,
+                             .extents = extents,
+                             .extents_count = 2};
+    mooncake_err err = judge(key);
+
+    (void)client;
+    (void)timeout_ms;
+    if (err == MOONCAKE_OK) {
+        each(arg, &s);
+    }
+    return err;
+}
+
+mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
+                                   void (*each)(void *arg, const char *name, const char *value,
+                                                const char *source, const char *help),
+                                   void *arg)
+{
+    (void)client;
+    (void)timeout_ms;
+    each(arg, "lease_ms", "10000", "default", "how long a read protects");
+    return MOONCAKE_OK;
+}
