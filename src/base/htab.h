@@ -1,8 +1,8 @@
 /*
  * Hash table from bytes to element, for 100 M entries. Elements live elsewhere and hold their own
- * key; the table holds a 32-bit piece of the hash and the element's pointer, so that a lookup
- * touches one line of the table and, as a rule, one element. It grows a few buckets at each change
- * and never stops to move everything. One owner thread.
+ * key; the table holds a 16-bit piece of the hash and the element's pointer, so that a lookup
+ * touches one line of the table and, as a rule, one element. It grows by a bucket now and then and
+ * never stops to move everything; it does not shrink. One owner thread.
  */
 #ifndef MC_BASE_HTAB_H
 #define MC_BASE_HTAB_H
@@ -20,7 +20,10 @@ typedef uint64_t (*mc_htab_rehash)(const void *element);
 
 struct mc_htab;
 
-/** @p count_hint elements fit without growing. ENOMEM. */
+/**
+ * Room for about @p count_hint elements without growing; touches all of it. ENOMEM. @p rehash is
+ * called with elements of the table only, and so is @p match.
+ */
 mooncake_err mc_htab_create(size_t count_hint, mc_htab_match match, mc_htab_rehash rehash,
                             struct mc_htab **out) MC_MUST_CHECK;
 /** The elements are not touched. Nulls *htab; accepts NULL in it. */
@@ -31,6 +34,8 @@ uint64_t mc_htab_hash(const void *key, size_t key_len);
 
 /** Ask the CPU to fetch the lines that a find of @p hash will read first. */
 void mc_htab_prefetch(const struct mc_htab *htab, uint64_t hash);
+/** Second step, when those lines have had time to arrive: fetch the element itself. */
+void mc_htab_prefetch_element(const struct mc_htab *htab, uint64_t hash);
 /** The element of this key, or NULL. */
 void *mc_htab_find(const struct mc_htab *htab, uint64_t hash, const void *key, size_t key_len);
 /** Add an element whose key is not there yet. ENOMEM leaves the table unchanged. */
@@ -49,7 +54,10 @@ size_t mc_htab_bytes(const struct mc_htab *htab);
  * Walk in slices: visits elements until @p visits_max were seen, starting from *cursor (0 at the
  * start); 0 in *cursor at the return means all were visited. An element that stays in the table
  * during the whole walk is visited at least once, also while the table grows in between, and may
- * be visited twice. @p visit may drop the visited element and no other.
+ * be visited twice. @p visit may drop the visited element and no other, and may not add.
+ *
+ * A call is bounded also where the table is almost empty: it returns with a cursor to go on from
+ * after about 4096 empty buckets, perhaps without a visit. visits_max is at least 1.
  */
 void mc_htab_walk(struct mc_htab *htab, uint64_t *cursor, size_t visits_max,
                   void (*visit)(void *arg, void *element), void *arg);
