@@ -20,17 +20,19 @@ typedef uint32_t mc_extent_id;
  * len is below one unit or above 2^47.
  */
 mooncake_err mc_extalloc_create(uint64_t len, struct mc_extalloc **out) MC_MUST_CHECK;
+/** Nulls *alloc; accepts NULL in it. */
 void mc_extalloc_destroy(struct mc_extalloc **alloc);
 
 /**
- * Take @p len bytes in one piece (rounded up to the unit).
+ * Take @p len bytes in one piece (rounded up to the unit; 0 takes one unit).
  *
- * @retval ENOSPACE  no free extent is long enough; nothing changed
+ * @retval ENOSPACE  no free extent is long enough; nothing changed. Constant time has a price: one
+ *                   that is less than 1/32 longer than len may be overlooked among shorter ones.
  * @retval ENOMEM    the books could not grow; nothing changed
  */
 mooncake_err mc_extalloc_take(struct mc_extalloc *alloc, uint64_t len, mc_extent_id *out_id,
                               uint64_t *out_offset) MC_MUST_CHECK;
-/** Give an extent back. */
+/** Give an extent back. One that is not taken is a bug and stops the program. */
 void mc_extalloc_give(struct mc_extalloc *alloc, mc_extent_id id);
 
 uint64_t mc_extalloc_offset(const struct mc_extalloc *alloc, mc_extent_id id);
