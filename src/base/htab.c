@@ -449,23 +449,46 @@ mooncake_err mc_htab_add(struct mc_htab *htab, uint64_t hash, void *element)
     return MOONCAKE_OK;
 }
 
-void mc_htab_drop(struct mc_htab *htab, uint64_t hash, const void *element)
+/* Where @p element, which must be there, stands in the bucket. */
+static void bucket_find(const struct mc_htab *htab, struct line *first, const void *element,
+                        struct line **out_line, uint32_t *out_slot)
 {
-    struct line *first = line_at(&htab->buckets, bucket_of(htab, hash));
     struct line *line = first;
 
     MC_ASSERT(element != NULL);
     for (;;) {
         for (uint32_t i = 0; i < SLOTS; i++) {
             if (line->slots[i] == element) {
-                bucket_close_hole(htab, first, line, i);
-                htab->count--;
+                *out_line = line;
+                *out_slot = i;
                 return;
             }
         }
         MC_ASSERT(line->next != 0); /* else the element is not in the table */
         line = line_at(&htab->more, line->next);
     }
+}
+
+void mc_htab_drop(struct mc_htab *htab, uint64_t hash, const void *element)
+{
+    struct line *first = line_at(&htab->buckets, bucket_of(htab, hash));
+    struct line *line;
+    uint32_t slot;
+
+    bucket_find(htab, first, element, &line, &slot);
+    bucket_close_hole(htab, first, line, slot);
+    htab->count--;
+}
+
+void mc_htab_replace(struct mc_htab *htab, uint64_t hash, const void *old, void *fresh)
+{
+    struct line *line;
+    uint32_t slot;
+
+    MC_ASSERT(fresh != NULL);
+    MC_ASSERT(htab->rehash(fresh) == hash);
+    bucket_find(htab, line_at(&htab->buckets, bucket_of(htab, hash)), old, &line, &slot);
+    line->slots[slot] = fresh;
 }
 
 size_t mc_htab_count(const struct mc_htab *htab)

@@ -185,6 +185,33 @@ static void htab__same_hash_different_keys_are_told_apart(void **state)
     mc_free(e);
 }
 
+static void htab__replaced_element_is_found_in_the_place_of_the_old(void **state)
+{
+    enum { N = 100 };
+    struct mc_htab *htab = created(0);
+    struct element *old = elements_create(N);
+    struct element *fresh = elements_create(N);
+
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        old[i].hash &= fresh[i].hash &= ~(uint64_t)0xff; /* one bucket of many lines */
+        add(htab, &old[i]);
+    }
+    for (size_t i = 0; i < N; i++) {
+        mc_htab_replace(htab, old[i].hash, &old[i], &fresh[i]);
+        fresh[i].present = true;
+        assert_ptr_equal(find(htab, &old[i]), &fresh[i]);
+    }
+    assert_is_model(htab, fresh, N);
+    for (size_t i = 0; i < N; i++) {
+        drop(htab, &fresh[i]);
+    }
+    assert_is_model(htab, fresh, N);
+    mc_htab_destroy(&htab);
+    mc_free(fresh);
+    mc_free(old);
+}
+
 static void htab__hint_makes_room_for_so_many(void **state)
 {
     enum { N = 50000 };
@@ -454,6 +481,7 @@ int main(void)
         cmocka_unit_test(htab__empty_finds_nothing),
         cmocka_unit_test(htab__hash_of_a_key_is_xxh3),
         cmocka_unit_test(htab__same_hash_different_keys_are_told_apart),
+        cmocka_unit_test(htab__replaced_element_is_found_in_the_place_of_the_old),
         cmocka_unit_test(htab__hint_makes_room_for_so_many),
         cmocka_unit_test(htab__add_out_of_memory_changes_nothing),
         cmocka_unit_test(htab__random_adds_and_drops_equal_the_model),
