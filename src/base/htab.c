@@ -21,19 +21,11 @@
 #include <xxhash.h>
 
 #include "base/assert.h"
+#include "base/htab_lines.h"
 #include "base/mem.h"
 
-#define SLOTS 6u
-#define LINE_LEN 64u
-
-/* 2 MiB: one huge page where the kernel gives those, and at most that much is ever copied. */
-#define CHUNK_SHIFT 15u
-#define CHUNK_LINES (1u << CHUNK_SHIFT)
-#define CHUNK_LINES_FIRST 16u
-#define LINES_MAX (UINT32_MAX - CHUNK_LINES)
-
 /* Elements per bucket above which the table grows, in quarters: 3.75 of 6 keeps the second line
- * rare (1 lookup in 12) at about 18.5 bytes an element. */
+ * rare (1 lookup in 12) at about 19 bytes an element. */
 #define LOAD_QUARTERS 15u
 /* Buckets added by one add at most: two catch up after a time without memory. */
 #define SPLITS_PER_ADD 2
@@ -41,123 +33,15 @@
 /* Empty buckets that a walk passes in one call at most: 256 KiB read, some tens of microseconds. */
 #define WALK_EMPTY_MAX 4096u
 
-struct line {
-    uint16_t tags[SLOTS];
-    uint32_t next;      /* index of a further line in `more`; 0 is none */
-    void *slots[SLOTS]; /* filled from the front; NULL behind the last */
-};
-_Static_assert(sizeof(struct line) == LINE_LEN, "a bucket is one cache line");
-
-/* Lines by index. Only the first chunk is ever moved, while it is smaller than a whole one. */
-struct lines {
-    struct line **chunks;
-    uint32_t chunks_cap; /* pointers that fit in `chunks` */
-    uint32_t count;      /* lines in use; indexes are below it */
-    uint32_t cap;        /* lines allocated */
-};
-
 struct mc_htab {
-    struct lines buckets;
-    struct lines more;  /* index 0 is never used */
-    uint32_t more_free; /* list of unused lines of `more`; 0 is none */
-    uint32_t mask;      /* the least 2^n - 1 that is not below the last bucket's index */
+    struct mc_htab_lines buckets;
+    struct mc_htab_lines more; /* index 0 is never used */
+    uint32_t more_free;        /* list of unused lines of `more`; 0 is none */
+    uint32_t mask;             /* the least 2^n - 1 that is not below the last bucket's index */
     size_t count;
     mc_htab_match match;
     mc_htab_rehash rehash;
 };
-
-static inline struct line *line_at(const struct lines *lines, uint32_t index)
-{
-    return &lines->chunks[index >> CHUNK_SHIFT][index & (CHUNK_LINES - 1)];
-}
-
-static bool first_chunk_grow(struct lines *lines)
-{
-    uint32_t cap = lines->cap == 0 ? CHUNK_LINES_FIRST : lines->cap * 2;
-    struct line *bigger = mc_aligned_alloc(LINE_LEN, (size_t)cap * LINE_LEN);
-
-    if (bigger == NULL) {
-        return false;
-    }
-    memcpy(bigger, lines->chunks[0], (size_t)lines->count * LINE_LEN);
-    mc_free(lines->chunks[0]);
-    lines->chunks[0] = bigger;
-    lines->cap = cap;
-    return true;
-}
-
-static bool chunk_add(struct lines *lines)
-{
-    uint32_t chunk = lines->cap >> CHUNK_SHIFT;
-    size_t len = (size_t)CHUNK_LINES * LINE_LEN;
-    struct line *fresh;
-
-    if (chunk == lines->chunks_cap) {
-        uint32_t cap = lines->chunks_cap * 2;
-        struct line **bigger = mc_realloc(lines->chunks, cap * sizeof(struct line *));
-
-        if (bigger == NULL) {
-            return false;
-        }
-        lines->chunks = bigger;
-        lines->chunks_cap = cap;
-    }
-    fresh = mc_aligned_alloc(len, len);
-    if (fresh == NULL) {
-        return false;
-    }
-    lines->chunks[chunk] = fresh;
-    lines->cap += CHUNK_LINES;
-    return true;
-}
-
-/* Make sure that line number `count` exists. Its content is not defined. */
-static bool lines_reserve(struct lines *lines)
-{
-    if (MC_LIKELY(lines->count < lines->cap)) {
-        return true;
-    }
-    if (lines->count >= LINES_MAX) {
-        return false;
-    }
-    return lines->cap < CHUNK_LINES ? first_chunk_grow(lines) : chunk_add(lines);
-}
-
-static bool lines_init(struct lines *lines)
-{
-    struct line *first;
-
-    memset(lines, 0, sizeof(*lines));
-    lines->chunks = mc_malloc(sizeof(struct line *));
-    if (lines->chunks == NULL) {
-        return false;
-    }
-    first = mc_aligned_alloc(LINE_LEN, (size_t)CHUNK_LINES_FIRST * LINE_LEN);
-    if (first == NULL) {
-        mc_free(lines->chunks);
-        lines->chunks = NULL;
-        return false;
-    }
-    lines->chunks[0] = first;
-    lines->chunks_cap = 1;
-    lines->cap = CHUNK_LINES_FIRST;
-    return true;
-}
-
-static void lines_fini(struct lines *lines)
-{
-    uint32_t chunks = (lines->cap + CHUNK_LINES - 1) >> CHUNK_SHIFT;
-
-    for (uint32_t i = 0; i < chunks; i++) {
-        mc_free(lines->chunks[i]);
-    }
-    mc_free(lines->chunks);
-}
-
-static size_t lines_bytes(const struct lines *lines)
-{
-    return (size_t)lines->cap * LINE_LEN + lines->chunks_cap * sizeof(struct line *);
-}
 
 static inline uint16_t tag_of(uint64_t hash)
 {
@@ -171,11 +55,11 @@ static inline uint32_t bucket_of(const struct mc_htab *htab, uint64_t hash)
     return bucket < htab->buckets.count ? bucket : bucket & (htab->mask >> 1);
 }
 
-static uint32_t filled(const struct line *line)
+static uint32_t filled(const struct mc_htab_line *line)
 {
     uint32_t n = 0;
 
-    while (n < SLOTS && line->slots[n] != NULL) {
+    while (n < MC_HTAB_SLOTS && line->slots[n] != NULL) {
         n++;
     }
     return n;
@@ -189,41 +73,42 @@ static uint32_t more_take(struct mc_htab *htab)
     uint32_t index = htab->more_free;
 
     if (index != 0) {
-        htab->more_free = line_at(&htab->more, index)->next;
-    } else if (lines_reserve(&htab->more)) {
+        htab->more_free = mc_htab_line_at(&htab->more, index)->next;
+    } else if (mc_htab_lines_reserve(&htab->more)) {
         index = htab->more.count++;
     } else {
         return 0;
     }
-    memset(line_at(&htab->more, index), 0, LINE_LEN);
+    memset(mc_htab_line_at(&htab->more, index), 0, MC_HTAB_LINE_LEN);
     return index;
 }
 
 static void more_give(struct mc_htab *htab, uint32_t index)
 {
-    line_at(&htab->more, index)->next = htab->more_free;
+    mc_htab_line_at(&htab->more, index)->next = htab->more_free;
     htab->more_free = index;
 }
 
 /* The line that holds the bucket's last position. */
-static struct line *top_line(const struct mc_htab *htab, struct line *first)
+static struct mc_htab_line *top_line(const struct mc_htab *htab, struct mc_htab_line *first)
 {
-    return first->next == 0 ? first : line_at(&htab->more, first->next);
+    return first->next == 0 ? first : mc_htab_line_at(&htab->more, first->next);
 }
 
 /* Add at the last position. False: no memory for a further line, nothing changed. */
-static bool bucket_push(struct mc_htab *htab, struct line *first, uint16_t tag, void *element)
+static bool bucket_push(struct mc_htab *htab, struct mc_htab_line *first, uint16_t tag,
+                        void *element)
 {
-    struct line *top = top_line(htab, first);
+    struct mc_htab_line *top = top_line(htab, first);
     uint32_t slot = filled(top);
 
-    if (slot == SLOTS) {
+    if (slot == MC_HTAB_SLOTS) {
         uint32_t index = more_take(htab);
 
         if (index == 0) {
             return false;
         }
-        top = line_at(&htab->more, index);
+        top = mc_htab_line_at(&htab->more, index);
         top->next = first->next;
         first->next = index;
         slot = 0;
@@ -234,10 +119,10 @@ static bool bucket_push(struct mc_htab *htab, struct line *first, uint16_t tag, 
 }
 
 /* Fill the hole at *slot of @p line with the element at the last position. */
-static void bucket_close_hole(struct mc_htab *htab, struct line *first, struct line *line,
-                              uint32_t slot)
+static void bucket_close_hole(struct mc_htab *htab, struct mc_htab_line *first,
+                              struct mc_htab_line *line, uint32_t slot)
 {
-    struct line *top = top_line(htab, first);
+    struct mc_htab_line *top = top_line(htab, first);
     uint32_t last = filled(top) - 1;
 
     line->tags[slot] = top->tags[last];
@@ -252,15 +137,16 @@ static void bucket_close_hole(struct mc_htab *htab, struct line *first, struct l
     }
 }
 
-static void prefetch_elements(const struct line *line)
+static void prefetch_elements(const struct mc_htab_line *line)
 {
-    for (uint32_t i = 0; i < SLOTS; i++) {
+    for (uint32_t i = 0; i < MC_HTAB_SLOTS; i++) {
         __builtin_prefetch(line->slots[i]);
     }
 }
 
 /* Empty the bucket and return its further lines, oldest first: that is in order of position. */
-static uint32_t bucket_detach(struct mc_htab *htab, struct line *first, struct line *out_first)
+static uint32_t bucket_detach(struct mc_htab *htab, struct mc_htab_line *first,
+                              struct mc_htab_line *out_first)
 {
     uint32_t index = first->next;
     uint32_t reversed = 0;
@@ -269,7 +155,7 @@ static uint32_t bucket_detach(struct mc_htab *htab, struct line *first, struct l
     memset(first, 0, sizeof(*first));
     prefetch_elements(out_first);
     while (index != 0) {
-        struct line *line = line_at(&htab->more, index);
+        struct mc_htab_line *line = mc_htab_line_at(&htab->more, index);
         uint32_t next = line->next;
 
         prefetch_elements(line);
@@ -281,12 +167,12 @@ static uint32_t bucket_detach(struct mc_htab *htab, struct line *first, struct l
 }
 
 /* Share the elements of one detached line between the parent and the fresh bucket. */
-static void deal_out(struct mc_htab *htab, const struct line *from, struct line *parent,
-                     struct line *fresh, uint32_t fresh_bucket)
+static void deal_out(struct mc_htab *htab, const struct mc_htab_line *from,
+                     struct mc_htab_line *parent, struct mc_htab_line *fresh, uint32_t fresh_bucket)
 {
-    for (uint32_t i = 0; i < SLOTS && from->slots[i] != NULL; i++) {
+    for (uint32_t i = 0; i < MC_HTAB_SLOTS && from->slots[i] != NULL; i++) {
         uint64_t hash = htab->rehash(from->slots[i]);
-        struct line *to = bucket_of(htab, hash) == fresh_bucket ? fresh : parent;
+        struct mc_htab_line *to = bucket_of(htab, hash) == fresh_bucket ? fresh : parent;
         /* Two chains of whole lines need no more further lines than their elements needed in one
          * chain, and those were given back before: there is always one. */
         bool pushed = bucket_push(htab, to, from->tags[i], from->slots[i]);
@@ -299,24 +185,24 @@ static void deal_out(struct mc_htab *htab, const struct line *from, struct line 
 static bool split(struct mc_htab *htab)
 {
     uint32_t fresh_bucket = htab->buckets.count;
-    struct line *fresh, *parent;
-    struct line copy;
+    struct mc_htab_line *fresh, *parent;
+    struct mc_htab_line copy;
     uint32_t index;
 
-    if (!lines_reserve(&htab->buckets)) {
+    if (!mc_htab_lines_reserve(&htab->buckets)) {
         return false;
     }
     htab->buckets.count++;
     if (fresh_bucket > htab->mask) {
         htab->mask = htab->mask * 2 + 1;
     }
-    fresh = line_at(&htab->buckets, fresh_bucket);
-    parent = line_at(&htab->buckets, fresh_bucket & (htab->mask >> 1));
+    fresh = mc_htab_line_at(&htab->buckets, fresh_bucket);
+    parent = mc_htab_line_at(&htab->buckets, fresh_bucket & (htab->mask >> 1));
     memset(fresh, 0, sizeof(*fresh));
     index = bucket_detach(htab, parent, &copy);
     deal_out(htab, &copy, parent, fresh, fresh_bucket);
     while (index != 0) {
-        copy = *line_at(&htab->more, index);
+        copy = *mc_htab_line_at(&htab->more, index);
         more_give(htab, index);
         index = copy.next;
         deal_out(htab, &copy, parent, fresh, fresh_bucket);
@@ -334,7 +220,7 @@ mooncake_err mc_htab_create(size_t count_hint, mc_htab_match match, mc_htab_reha
 
     MC_ASSERT(match != NULL);
     MC_ASSERT(rehash != NULL);
-    if (count_hint > (size_t)LINES_MAX * 3) {
+    if (count_hint > (size_t)MC_HTAB_LINES_MAX * 3) {
         return mc_err_set(MOONCAKE_ENOMEM, "a hash table of %zu elements is beyond its limit",
                           count_hint);
     }
@@ -344,18 +230,18 @@ mooncake_err mc_htab_create(size_t count_hint, mc_htab_match match, mc_htab_reha
     }
     htab->match = match;
     htab->rehash = rehash;
-    if (!lines_init(&htab->buckets)) {
+    if (!mc_htab_lines_init(&htab->buckets)) {
         goto free_htab;
     }
-    if (!lines_init(&htab->more)) {
+    if (!mc_htab_lines_init(&htab->more)) {
         goto fini_buckets;
     }
     htab->more.count = 1;
     while (htab->buckets.count < buckets) {
-        if (!lines_reserve(&htab->buckets)) {
+        if (!mc_htab_lines_reserve(&htab->buckets)) {
             goto fini_more;
         }
-        memset(line_at(&htab->buckets, htab->buckets.count), 0, LINE_LEN);
+        memset(mc_htab_line_at(&htab->buckets, htab->buckets.count), 0, MC_HTAB_LINE_LEN);
         htab->buckets.count++;
     }
     while (htab->mask < htab->buckets.count - 1) {
@@ -365,9 +251,9 @@ mooncake_err mc_htab_create(size_t count_hint, mc_htab_match match, mc_htab_reha
     return MOONCAKE_OK;
 
 fini_more:
-    lines_fini(&htab->more);
+    mc_htab_lines_fini(&htab->more);
 fini_buckets:
-    lines_fini(&htab->buckets);
+    mc_htab_lines_fini(&htab->buckets);
 free_htab:
     mc_free(htab);
     return MOONCAKE_ENOMEM;
@@ -378,8 +264,8 @@ void mc_htab_destroy(struct mc_htab **htab)
     if (*htab == NULL) {
         return;
     }
-    lines_fini(&(*htab)->more);
-    lines_fini(&(*htab)->buckets);
+    mc_htab_lines_fini(&(*htab)->more);
+    mc_htab_lines_fini(&(*htab)->buckets);
     mc_free(*htab);
     *htab = NULL;
 }
@@ -391,32 +277,32 @@ uint64_t mc_htab_hash(const void *key, size_t key_len)
 
 void mc_htab_prefetch(const struct mc_htab *htab, uint64_t hash)
 {
-    __builtin_prefetch(line_at(&htab->buckets, bucket_of(htab, hash)));
+    __builtin_prefetch(mc_htab_line_at(&htab->buckets, bucket_of(htab, hash)));
 }
 
 void mc_htab_prefetch_element(const struct mc_htab *htab, uint64_t hash)
 {
-    const struct line *line = line_at(&htab->buckets, bucket_of(htab, hash));
+    const struct mc_htab_line *line = mc_htab_line_at(&htab->buckets, bucket_of(htab, hash));
     uint16_t tag = tag_of(hash);
 
-    for (uint32_t i = 0; i < SLOTS; i++) {
+    for (uint32_t i = 0; i < MC_HTAB_SLOTS; i++) {
         if (line->tags[i] == tag) {
             __builtin_prefetch(line->slots[i]);
             return;
         }
     }
     if (line->next != 0) {
-        __builtin_prefetch(line_at(&htab->more, line->next));
+        __builtin_prefetch(mc_htab_line_at(&htab->more, line->next));
     }
 }
 
 void *mc_htab_find(const struct mc_htab *htab, uint64_t hash, const void *key, size_t key_len)
 {
-    const struct line *line = line_at(&htab->buckets, bucket_of(htab, hash));
+    const struct mc_htab_line *line = mc_htab_line_at(&htab->buckets, bucket_of(htab, hash));
     uint16_t tag = tag_of(hash);
 
     for (;;) {
-        for (uint32_t i = 0; i < SLOTS; i++) {
+        for (uint32_t i = 0; i < MC_HTAB_SLOTS; i++) {
             if (line->tags[i] == tag && line->slots[i] != NULL &&
                 htab->match(line->slots[i], key, key_len)) {
                 return line->slots[i];
@@ -425,7 +311,7 @@ void *mc_htab_find(const struct mc_htab *htab, uint64_t hash, const void *key, s
         if (line->next == 0) {
             return NULL;
         }
-        line = line_at(&htab->more, line->next);
+        line = mc_htab_line_at(&htab->more, line->next);
     }
 }
 
@@ -437,7 +323,8 @@ static bool too_full(const struct mc_htab *htab)
 mooncake_err mc_htab_add(struct mc_htab *htab, uint64_t hash, void *element)
 {
     MC_ASSERT(element != NULL);
-    if (!bucket_push(htab, line_at(&htab->buckets, bucket_of(htab, hash)), tag_of(hash), element)) {
+    if (!bucket_push(htab, mc_htab_line_at(&htab->buckets, bucket_of(htab, hash)), tag_of(hash),
+                     element)) {
         return MOONCAKE_ENOMEM;
     }
     htab->count++;
@@ -450,14 +337,14 @@ mooncake_err mc_htab_add(struct mc_htab *htab, uint64_t hash, void *element)
 }
 
 /* Where @p element, which must be there, stands in the bucket. */
-static void bucket_find(const struct mc_htab *htab, struct line *first, const void *element,
-                        struct line **out_line, uint32_t *out_slot)
+static void bucket_find(const struct mc_htab *htab, struct mc_htab_line *first, const void *element,
+                        struct mc_htab_line **out_line, uint32_t *out_slot)
 {
-    struct line *line = first;
+    struct mc_htab_line *line = first;
 
     MC_ASSERT(element != NULL);
     for (;;) {
-        for (uint32_t i = 0; i < SLOTS; i++) {
+        for (uint32_t i = 0; i < MC_HTAB_SLOTS; i++) {
             if (line->slots[i] == element) {
                 *out_line = line;
                 *out_slot = i;
@@ -465,14 +352,14 @@ static void bucket_find(const struct mc_htab *htab, struct line *first, const vo
             }
         }
         MC_ASSERT(line->next != 0); /* else the element is not in the table */
-        line = line_at(&htab->more, line->next);
+        line = mc_htab_line_at(&htab->more, line->next);
     }
 }
 
 void mc_htab_drop(struct mc_htab *htab, uint64_t hash, const void *element)
 {
-    struct line *first = line_at(&htab->buckets, bucket_of(htab, hash));
-    struct line *line;
+    struct mc_htab_line *first = mc_htab_line_at(&htab->buckets, bucket_of(htab, hash));
+    struct mc_htab_line *line;
     uint32_t slot;
 
     bucket_find(htab, first, element, &line, &slot);
@@ -482,12 +369,12 @@ void mc_htab_drop(struct mc_htab *htab, uint64_t hash, const void *element)
 
 void mc_htab_replace(struct mc_htab *htab, uint64_t hash, const void *old, void *fresh)
 {
-    struct line *line;
+    struct mc_htab_line *line;
     uint32_t slot;
 
     MC_ASSERT(fresh != NULL);
     MC_ASSERT(htab->rehash(fresh) == hash);
-    bucket_find(htab, line_at(&htab->buckets, bucket_of(htab, hash)), old, &line, &slot);
+    bucket_find(htab, mc_htab_line_at(&htab->buckets, bucket_of(htab, hash)), old, &line, &slot);
     line->slots[slot] = fresh;
 }
 
@@ -498,41 +385,42 @@ size_t mc_htab_count(const struct mc_htab *htab)
 
 size_t mc_htab_bytes(const struct mc_htab *htab)
 {
-    return sizeof(*htab) + lines_bytes(&htab->buckets) + lines_bytes(&htab->more);
+    return sizeof(*htab) + mc_htab_lines_bytes(&htab->buckets) + mc_htab_lines_bytes(&htab->more);
 }
 
 /* ---- walk -------------------------------------------------------------------------------- */
 
-static uint32_t more_count(const struct mc_htab *htab, const struct line *first)
+static uint32_t more_count(const struct mc_htab *htab, const struct mc_htab_line *first)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = first->next; i != 0; i = line_at(&htab->more, i)->next) {
+    for (uint32_t i = first->next; i != 0; i = mc_htab_line_at(&htab->more, i)->next) {
         n++;
     }
     return n;
 }
 
-static uint32_t bucket_count(const struct mc_htab *htab, struct line *first)
+static uint32_t bucket_count(const struct mc_htab *htab, struct mc_htab_line *first)
 {
     uint32_t more = more_count(htab, first);
 
-    return filled(top_line(htab, first)) + more * SLOTS;
+    return filled(top_line(htab, first)) + more * MC_HTAB_SLOTS;
 }
 
-static void *bucket_at(const struct mc_htab *htab, const struct line *first, uint32_t position)
+static void *bucket_at(const struct mc_htab *htab, const struct mc_htab_line *first,
+                       uint32_t position)
 {
     uint32_t behind; /* further lines between the first line and the one we want */
     uint32_t index = first->next;
 
-    if (position < SLOTS) {
+    if (position < MC_HTAB_SLOTS) {
         return first->slots[position];
     }
-    behind = more_count(htab, first) - position / SLOTS;
+    behind = more_count(htab, first) - position / MC_HTAB_SLOTS;
     for (uint32_t i = 0; i < behind; i++) {
-        index = line_at(&htab->more, index)->next;
+        index = mc_htab_line_at(&htab->more, index)->next;
     }
-    return line_at(&htab->more, index)->slots[position % SLOTS];
+    return mc_htab_line_at(&htab->more, index)->slots[position % MC_HTAB_SLOTS];
 }
 
 void mc_htab_walk(struct mc_htab *htab, uint64_t *cursor, size_t visits_max,
@@ -552,12 +440,12 @@ void mc_htab_walk(struct mc_htab *htab, uint64_t *cursor, size_t visits_max,
             *cursor = (uint64_t)bucket << 32 | left;
             return;
         }
-        count = bucket_count(htab, line_at(&htab->buckets, bucket));
+        count = bucket_count(htab, mc_htab_line_at(&htab->buckets, bucket));
         left = left == 0 || left > count ? count : left;
         empty += left == 0;
         for (; left > 0 && visits < visits_max; visits++) {
             left--;
-            visit(arg, bucket_at(htab, line_at(&htab->buckets, bucket), left));
+            visit(arg, bucket_at(htab, mc_htab_line_at(&htab->buckets, bucket), left));
         }
         bucket += left == 0;
     }
@@ -566,11 +454,11 @@ void mc_htab_walk(struct mc_htab *htab, uint64_t *cursor, size_t visits_max,
 
 /* ---- check ------------------------------------------------------------------------------- */
 
-static void check_line(const struct mc_htab *htab, const struct line *line, uint32_t bucket)
+static void check_line(const struct mc_htab *htab, const struct mc_htab_line *line, uint32_t bucket)
 {
     uint32_t n = filled(line);
 
-    for (uint32_t i = 0; i < SLOTS; i++) {
+    for (uint32_t i = 0; i < MC_HTAB_SLOTS; i++) {
         if (i < n) {
             uint64_t hash = htab->rehash(line->slots[i]);
 
@@ -593,23 +481,23 @@ void mc_htab_check(const struct mc_htab *htab)
     MC_ASSERT(htab->mask >= htab->buckets.count - 1);
     MC_ASSERT(htab->mask >> 1 < htab->buckets.count);
     for (uint32_t bucket = 0; bucket < htab->buckets.count; bucket++) {
-        const struct line *line = line_at(&htab->buckets, bucket);
+        const struct mc_htab_line *line = mc_htab_line_at(&htab->buckets, bucket);
 
         check_line(htab, line, bucket);
-        MC_ASSERT(line->next == 0 || filled(line) == SLOTS);
+        MC_ASSERT(line->next == 0 || filled(line) == MC_HTAB_SLOTS);
         count += filled(line);
-        for (uint32_t i = line->next; i != 0; i = line_at(&htab->more, i)->next) {
-            const struct line *further = line_at(&htab->more, i);
+        for (uint32_t i = line->next; i != 0; i = mc_htab_line_at(&htab->more, i)->next) {
+            const struct mc_htab_line *further = mc_htab_line_at(&htab->more, i);
 
             check_line(htab, further, bucket);
             MC_ASSERT(filled(further) > 0);
-            MC_ASSERT(i == line->next || filled(further) == SLOTS);
+            MC_ASSERT(i == line->next || filled(further) == MC_HTAB_SLOTS);
             count += filled(further);
             more++;
         }
     }
     MC_ASSERT(count == htab->count);
-    for (uint32_t i = htab->more_free; i != 0; i = line_at(&htab->more, i)->next) {
+    for (uint32_t i = htab->more_free; i != 0; i = mc_htab_line_at(&htab->more, i)->next) {
         more++;
     }
     MC_ASSERT(more == htab->more.count);
