@@ -190,7 +190,9 @@ class Style(ScratchCopy):
 
 class Headers(ScratchCopy):
     def test_faults(self):
-        shutil.rmtree(os.path.join(self.root, "src/wire"))  # needs generated headers
+        for room in os.listdir(os.path.join(self.root, "src")):
+            if room != "base":  # those above need headers that are generated elsewhere
+                shutil.rmtree(os.path.join(self.root, "src", room), ignore_errors=True)
         self.plant("include/mooncake/zz.h", "#ifndef Z\n#define Z\n\nuint32_t x;\n#endif\n")
         self.plant("include/mooncake/zz2.h", "#ifndef Y\n#define Y\nextern int *class;\n#endif\n")
         self.plant("src/base/zz.h", "#ifndef Z\n#define Z\nint f(size_t len);\n#endif\n")
