@@ -41,6 +41,12 @@ static inline void *mc_codec_unconst(const void *ptr)
     return (void *)(uintptr_t)ptr;
 }
 
+/** An element of an array of texts; protobuf-c does not bear NULL there. */
+static inline char *mc_codec_text_element(const char *text)
+{
+    return mc_codec_unconst(text == NULL ? "" : text);
+}
+
 /* ---- checks that encoders and decoders share; EINVAL with a sentence naming @p field -------- */
 
 mooncake_err mc_codec_check_count(const char *field, size_t count, size_t count_max) MC_MUST_CHECK;

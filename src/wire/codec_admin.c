@@ -149,9 +149,9 @@ static mooncake_err fill_segments(struct mc_arena *scratch,
         const struct mc_segment_status *item = &reply->items[i];
 
         MC_TRY(check_segment(item));
-        pb->segment_name[i] = mc_codec_unconst(item->name);
-        pb->host[i] = mc_codec_unconst(item->host);
-        pb->addresses[i] = mc_codec_unconst(item->addresses);
+        pb->segment_name[i] = mc_codec_text_element(item->name);
+        pb->host[i] = mc_codec_text_element(item->host);
+        pb->addresses[i] = mc_codec_text_element(item->addresses);
         pb->mount_id[i] = item->mount_id;
         pb->client_id[i] = item->client_id;
         pb->len[i] = item->len;
@@ -261,8 +261,8 @@ static mooncake_err fill_clients(struct mc_arena *scratch,
         MC_TRY(check_client(item));
         pb->client_id[i] = item->client_id;
         pb->role[i] = item->role;
-        pb->host[i] = mc_codec_unconst(item->host);
-        pb->program[i] = mc_codec_unconst(item->program);
+        pb->host[i] = mc_codec_text_element(item->host);
+        pb->program[i] = mc_codec_text_element(item->program);
         pb->ping_age_ms[i] = item->ping_age_ms;
         pb->segments[i] = item->segments;
     }
@@ -466,10 +466,10 @@ mooncake_err mc_config_encode_reply(const void *message, struct mc_buf *out)
     MC_TRY(mc_codec_check_count("name", reply->count, MC_CONFIG_ITEMS_MAX));
     for (i = 0; i < reply->count; i++) {
         MC_TRY(check_config(&reply->items[i]));
-        texts[0][i] = mc_codec_unconst(reply->items[i].name);
-        texts[1][i] = mc_codec_unconst(reply->items[i].value);
-        texts[2][i] = mc_codec_unconst(reply->items[i].source);
-        texts[3][i] = mc_codec_unconst(reply->items[i].help);
+        texts[0][i] = mc_codec_text_element(reply->items[i].name);
+        texts[1][i] = mc_codec_text_element(reply->items[i].value);
+        texts[2][i] = mc_codec_text_element(reply->items[i].source);
+        texts[3][i] = mc_codec_text_element(reply->items[i].help);
     }
     pb.name = texts[0];
     pb.value = texts[1];

@@ -102,8 +102,8 @@ mooncake_err mc_mount_encode_request(const void *message, struct mc_buf *out)
     for (i = 0; i < request->count; i++) {
         const struct mc_mount_item *item = &request->items[i];
 
-        names[i] = mc_codec_unconst(item->name);
-        addresses[i] = mc_codec_unconst(item->addresses);
+        names[i] = mc_codec_text_element(item->name);
+        addresses[i] = mc_codec_text_element(item->addresses);
         numbers[0][i] = item->mount_id;
         numbers[1][i] = item->len;
         numbers[2][i] = item->secret[0];

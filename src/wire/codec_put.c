@@ -44,6 +44,9 @@ static mooncake_err check_preferred(const char *const *names, size_t count)
 
     MC_TRY(mc_codec_check_count("preferred_segment", count, MC_PREFERRED_SEGMENTS_MAX));
     for (i = 0; i < count; i++) {
+        if (names[i] == NULL) { /* an element may not be absent; protobuf-c would read it */
+            return mc_err_set(MOONCAKE_EINVAL, "preferred_segment: element %zu is NULL", i);
+        }
         MC_TRY(mc_codec_check_text("preferred_segment", names[i], MC_SEGMENT_NAME_LEN_MAX));
     }
     return MOONCAKE_OK;

@@ -100,9 +100,9 @@ static mooncake_err fill_segments(struct mc_arena *scratch, const struct mc_obje
 
         MC_TRY(check_segment(segment));
         pb->mount_id[i] = segment->mount_id;
-        pb->segment_name[i] = mc_codec_unconst(segment->name);
-        pb->addresses[i] = mc_codec_unconst(segment->addresses);
-        pb->host[i] = mc_codec_unconst(segment->host);
+        pb->segment_name[i] = mc_codec_text_element(segment->name);
+        pb->addresses[i] = mc_codec_text_element(segment->addresses);
+        pb->host[i] = mc_codec_text_element(segment->host);
     }
     pb->n_mount_id = pb->n_segment_name = pb->n_addresses = pb->n_host = count;
     return MOONCAKE_OK;

@@ -91,11 +91,8 @@ static mooncake_err read_reply(const struct mc_master_call *call, const uint8_t 
         return err;
     }
     if (err != MOONCAKE_OK) {
-        char why[MC_FRAME_DETAIL_LEN_MAX + 1];
-
-        (void)snprintf(why, sizeof(why), "%s", mooncake_last_error());
         return mc_err_set(MOONCAKE_ERPC, "the master's answer to %s cannot be read: %s",
-                          codec->name, why);
+                          codec->name, mooncake_last_error());
     }
     if (call->items_count != NOT_A_BATCH) {
         size_t count = reply_items((enum mc_method)codec->method, call->reply);
