@@ -83,7 +83,25 @@ static void buf__bytes_come_out_in_order(void **state)
         }
         mc_buf_consume(&buf, drain);
     }
-    assert_true(buf.cap <= 4096); /* space at the front is used again: no growth without need */
+    assert_true(buf.cap <= 4096); /* no growth without need */
+    mc_buf_fini(&buf);
+}
+
+static void buf__space_at_the_front_is_used_again(void **state)
+{
+    struct mc_buf buf;
+    uint8_t bytes[256];
+
+    (void)state;
+    memset(bytes, 7, sizeof(bytes));
+    mc_buf_init(&buf);
+    assert_int_equal(mc_buf_append(&buf, bytes, sizeof(bytes)), MOONCAKE_OK);
+    mc_buf_consume(&buf, 200);
+    mc_mem_fail_after(0); /* moving needs no memory */
+    assert_int_equal(mc_buf_append(&buf, bytes, 200), MOONCAKE_OK);
+    mc_mem_fail_after(-1);
+    assert_int_equal(mc_buf_len(&buf), 256);
+    assert_memory_equal(mc_buf_bytes(&buf), bytes, 256);
     mc_buf_fini(&buf);
 }
 
@@ -109,6 +127,7 @@ int main(void)
         cmocka_unit_test(buf__out_of_memory_changes_nothing),
         cmocka_unit_test(buf__empty_buffer_has_no_bytes),
         cmocka_unit_test(buf__bytes_come_out_in_order),
+        cmocka_unit_test(buf__space_at_the_front_is_used_again),
         cmocka_unit_test(buf__clear_gives_large_memory_back),
     };
 
