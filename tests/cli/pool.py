@@ -35,12 +35,13 @@ class Daemon:
         """name -> port, once the daemon serves."""
         deadline = time.monotonic() + START_SECONDS
         while not os.path.exists(self.port_file):
-            if self.process.poll() is not None:
-                raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n"
-                                   + self.log_text())
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{self.name} does not serve:\n" + self.log_text())
-            time.sleep(0.01)
+            try:
+                status = self.process.wait(0.01)
+            except subprocess.TimeoutExpired:
+                continue
+            raise RuntimeError(f"{self.name} ended with {status}:\n" + self.log_text())
         with open(self.port_file, encoding="ascii") as file:
             lines = [line.strip().split("=") for line in file if "=" in line]
         return {name: int(port) for name, port in lines}
