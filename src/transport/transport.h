@@ -9,8 +9,9 @@
  *             taken everything it needs), from flush or from the loop. If it returns an error, done
  *             never runs.
  *   Quiet     after done or cancel, no byte of the op's pieces is read or written again.
- *   Proof     a read is OK only after mc_extent_header_check() and, with MC_VERIFY_FULL, the
- *             payload's checksum. A write sends the header with the payload.
+ *   Proof     a read is OK only after mc_extent_header_check() (but with MC_VERIFY_NONE) and, with
+ *             MC_VERIFY_FULL, the payload's checksum. A write sends the header with the payload.
+ *             After any other result the op's pieces hold no particular bytes.
  *   Order     between ops: none.
  */
 #ifndef MC_TRANSPORT_TRANSPORT_H
@@ -47,14 +48,21 @@ struct mc_xfer_op {
     void (*done)(struct mc_xfer_op *op);
     void *arg;        /* the submitter's */
     mooncake_err err; /* result, set before done */
-    unsigned kind;    /* index of the transport that did it; set by transport.c */
+    unsigned kind;    /* index of the transport that did it; set by xfer.c */
 
     /* Private to the transport between submit and done. */
     struct mc_list node;
     void *peer;
-    uint64_t id;
+    uint64_t id, mark;
     unsigned retries;
+
+    /* Private to xfer.c between mc_xfer_add() and on_op. */
+    struct mc_list xfer_node;
+    unsigned tried_mask; /* kinds that lost this op */
 };
+
+/** Bytes of all pieces together. */
+uint64_t mc_xfer_op_len(const struct mc_xfer_op *op);
 
 enum mc_transport_caps {
     MC_TRANSPORT_COPIES_INLINE = 1,    /* submit does the work before it returns */
@@ -80,7 +88,7 @@ struct mc_transport_ops {
     mooncake_err (*open)(struct mc_loop *loop, const struct mc_transport_options *options,
                          struct mc_transport **out);
     /* Begin to close: ops under way end with ERPC, connections close; memory goes with the loop's
-     * remaining turns (mc_loop_destroy runs them). */
+     * remaining turns (mc_loop_destroy runs them). Not from a done. */
     void (*close)(struct mc_transport *transport);
 
     /* Can @p target be reached this way at all? Cheap, no I/O. */
