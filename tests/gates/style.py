@@ -9,8 +9,7 @@ from csource import Finding, Source, c_files, report, root_from_args
 
 FUNCTION_LINES_MAX = 70
 
-# In pieces, so that a search for these words finds work left for later and not this line.
-LATER = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK"]) + r")\b")
+LATER = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
 
 def check_functions(source):

@@ -1,0 +1,467 @@
+/*
+ * Bytes on one connection, client side: requests out, answers in, each where it belongs.
+ *
+ * Design notes
+ * - Answers come in the order of the requests, so the op that the next byte is for is known before
+ *   the byte is read. A small payload is read through the buffer, together with its neighbours. Of
+ *   an answer with a large one only the frames are read through the buffer; the payload goes from
+ *   the socket to the caller's pieces, and is hashed after each read, while it is in the cache.
+ * - A WRITE's checksum goes ahead of its payload, so a payload is read twice: hashed, then sent. To
+ *   let the second time find it in the cache, no more is hashed than will be sent soon.
+ * - Callers' memory is lent to the stream with the connection as the argument, never the op: an op
+ *   may be cancelled, and gone, before the stream tells that the send has ended.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/tcp_impl.h"
+
+/* What one read may bring in place: it should be in the cache still when it is hashed. */
+#define RECEIVE_LEN_MAX ((uint64_t)512 << 10)
+/* Unsent bytes beyond which no further op is sent; on_drained goes on. */
+#define SEND_AHEAD_LEN ((size_t)1 << 20)
+
+static struct mc_xfer_op *first_op(const struct mc_list *list)
+{
+    return mc_list_first(list, struct mc_xfer_op, node);
+}
+
+static struct mc_tcp *tcp_of(const struct mc_tcp_conn *conn)
+{
+    return conn->place.peer->tcp;
+}
+
+/* ---- the end of an op ------------------------------------------------------------------------ */
+
+/* @p op leaves the connection and the peer. */
+static void end_op(struct mc_tcp_conn *conn, struct mc_xfer_op *op, mooncake_err err)
+{
+    mc_list_drop(&op->node);
+    MC_ASSERT(conn->ops > 0);
+    conn->ops--;
+    conn->bytes -= op->extent.payload_len;
+    conn->since_ns = mc_loop_now_ns(tcp_of(conn)->transport.loop);
+    mc_tcp_peer_end_op(conn->place.peer, op, err);
+    if (conn->old && conn->ops == 0) {
+        mc_tcp_conn_close(conn);
+    }
+}
+
+/* The first op of `asked` has its answer. */
+static void op_answered(struct mc_tcp_conn *conn, mooncake_err err)
+{
+    struct mc_xfer_op *op = first_op(&conn->asked);
+
+    conn->receiving = false;
+    if (op->mark > conn->sends_ended) { /* refused early: the stream still reads its pieces */
+        op->err = err;
+        mc_list_move_tail(&conn->answered, &op->node);
+    } else {
+        end_op(conn, op, err);
+    }
+}
+
+/* One send of a caller's memory has ended. */
+static void on_piece_sent(void *arg, mooncake_err err)
+{
+    struct mc_tcp_conn *conn = arg;
+
+    (void)err;
+    conn->sends_ended++;
+    while (conn->state == MC_TCP_CONN_UP && !mc_list_empty(&conn->answered)) {
+        struct mc_xfer_op *op = first_op(&conn->answered);
+
+        if (op->mark > conn->sends_ended) {
+            return;
+        }
+        end_op(conn, op, op->err);
+    }
+}
+
+/* ---- requests out ---------------------------------------------------------------------------- */
+
+bool mc_tcp_conn_has_room(const struct mc_tcp_conn *conn)
+{
+    return conn->state == MC_TCP_CONN_UP && !conn->old && conn->ops < MC_TCP_CONN_OPS_MAX &&
+           mc_stream_queued(conn->stream) < SEND_AHEAD_LEN;
+}
+
+static mooncake_err send_pieces(struct mc_tcp_conn *conn, const struct mc_xfer_op *op)
+{
+    const bool copy = op->extent.payload_len <= MC_TCP_SMALL_LEN;
+
+    for (unsigned i = 0; i < op->pieces_count; i++) {
+        const struct iovec *piece = &op->pieces[i];
+
+        if (piece->iov_len == 0) {
+            continue;
+        }
+        MC_TRY(mc_stream_send(conn->stream, piece->iov_base, piece->iov_len,
+                              copy ? NULL : on_piece_sent, conn));
+        conn->sends += copy ? 0 : 1;
+    }
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_tcp_conn_send(struct mc_tcp_conn *conn, struct mc_xfer_op *op)
+{
+    uint8_t frames[MC_TCP_REQUEST_LEN + MC_EXTENT_HEADER_LEN];
+    size_t frames_len = MC_TCP_REQUEST_LEN;
+    struct mc_tcp_request request = {
+        .op = op->right,
+        .id = ++tcp_of(conn)->op_id,
+        .extent = op->extent,
+        .part_len = MC_EXTENT_HEADER_LEN + op->extent.payload_len,
+    };
+    mooncake_err err;
+
+    MC_ASSERT(conn->state == MC_TCP_CONN_UP && !conn->old);
+    op->peer = &conn->place;
+    op->id = request.id;
+    mc_list_add_tail(&conn->asked, &op->node);
+    conn->ops++;
+    conn->bytes += op->extent.payload_len;
+    mc_tcp_request_encode(&request, frames);
+    if (op->right == MC_RIGHT_WRITE) {
+        mc_extent_header_build(&op->extent, mc_extent_hash_iov(op->pieces, op->pieces_count),
+                               frames + frames_len);
+        frames_len += MC_EXTENT_HEADER_LEN;
+    }
+    err = mc_stream_send(conn->stream, frames, frames_len, NULL, NULL);
+    if (err == MOONCAKE_OK && op->right == MC_RIGHT_WRITE) {
+        err = send_pieces(conn, op);
+    }
+    op->mark = op->right == MC_RIGHT_WRITE ? conn->sends : 0;
+    conn->unflushed = true;
+    return err;
+}
+
+/* ---- answers in ------------------------------------------------------------------------------ */
+
+/* Fill the next @p n payload bytes of the op that is received: from @p from, or they are in place
+ * already (@p from NULL). */
+static void receive(struct mc_tcp_conn *conn, const uint8_t *from, uint64_t n)
+{
+    struct mc_xfer_op *op = first_op(&conn->asked);
+    const bool hashed = op->verify == MC_VERIFY_FULL && conn->verdict == MOONCAKE_OK;
+
+    MC_ASSERT(n <= conn->left);
+    conn->left -= n;
+    while (n > 0) {
+        const struct iovec *piece = &op->pieces[conn->piece];
+        uint8_t *to = (uint8_t *)piece->iov_base + conn->piece_done;
+        size_t part = piece->iov_len - conn->piece_done;
+
+        part = part < n ? part : (size_t)n;
+        if (from != NULL && hashed) {
+            mc_extent_copy_hash(&conn->hash, to, from, part);
+        } else if (from != NULL) {
+            memcpy(to, from, part);
+        } else if (hashed) {
+            mc_extent_hash_update(&conn->hash, to, part);
+        }
+        from = from == NULL ? NULL : from + part;
+        n -= part;
+        conn->piece_done += part;
+        if (conn->piece_done == piece->iov_len) {
+            conn->piece++;
+            conn->piece_done = 0;
+        }
+    }
+    if (conn->left > 0) {
+        return;
+    }
+    if (hashed && mc_extent_hash_digest(&conn->hash) != conn->promised) {
+        conn->verdict = MOONCAKE_ECHECKSUM;
+    }
+    op_answered(conn, conn->verdict);
+}
+
+/* The frames of a READ's good answer are here: payload follows. */
+static void begin_receive(struct mc_tcp_conn *conn, const uint8_t *header)
+{
+    struct mc_xfer_op *op = first_op(&conn->asked);
+
+    conn->receiving = true;
+    conn->verdict = MOONCAKE_OK;
+    if (op->verify != MC_VERIFY_NONE) {
+        conn->verdict = mc_extent_header_check(&op->extent, header, &conn->promised);
+    }
+    conn->left = op->extent.payload_len;
+    conn->piece = 0;
+    conn->piece_done = 0;
+    mc_extent_hash_init(&conn->hash);
+    if (conn->left == 0) {
+        receive(conn, NULL, 0);
+    }
+}
+
+static void bad_answer(struct mc_tcp_conn *conn, const char *what)
+{
+    mc_log_error("tcp.bad_answer", "peer=%s what=\"%s\"", conn->place.peer->address, what);
+    (void)mc_err_set(MOONCAKE_ERPC, "%s: %s", conn->place.peer->address, what);
+    mc_tcp_conn_fail(conn, MOONCAKE_ERPC);
+}
+
+static bool parse_answer(struct mc_tcp_conn *conn, const uint8_t *bytes, uint32_t have)
+{
+    struct mc_tcp_answer answer;
+    const struct mc_xfer_op *op;
+    uint64_t wanted = 0;
+    bool payload;
+
+    if (have < MC_TCP_ANSWER_LEN) {
+        return false;
+    }
+    if (mc_tcp_answer_decode(bytes, &answer) != MOONCAKE_OK || mc_list_empty(&conn->asked) ||
+        (op = first_op(&conn->asked))->id != answer.id) {
+        bad_answer(conn, "no answer to our request");
+        return false;
+    }
+    payload = op->right == MC_RIGHT_READ && answer.status == MOONCAKE_OK;
+    if (payload && have < MC_TCP_ANSWER_FRAMES_LEN) {
+        return false;
+    }
+    wanted = payload ? MC_EXTENT_HEADER_LEN + op->extent.payload_len : 0;
+    if (answer.len != wanted) {
+        bad_answer(conn, "wrong length");
+        return false;
+    }
+    if (payload) {
+        conn->in_start += MC_TCP_ANSWER_FRAMES_LEN;
+        begin_receive(conn, bytes + MC_TCP_ANSWER_LEN);
+    } else {
+        conn->in_start += MC_TCP_ANSWER_LEN;
+        op_answered(conn, mc_err_from_wire(answer.status));
+    }
+    return true;
+}
+
+static bool parse_hello(struct mc_tcp_conn *conn, const uint8_t *bytes, uint32_t have)
+{
+    struct mc_tcp_hello hello;
+
+    if (have < MC_TCP_HELLO_LEN) {
+        return false;
+    }
+    conn->in_start += MC_TCP_HELLO_LEN;
+    if (mc_tcp_hello_decode(bytes, &hello) != MOONCAKE_OK) {
+        bad_answer(conn, "no hello: not the data port of a store");
+    } else if (hello.status != MOONCAKE_OK || !mc_tcp_hello_agrees(&hello)) {
+        mc_log_error("tcp.protocol", "peer=%s theirs=%u-%u ours=%u cure=\"update the older one\"",
+                     conn->place.peer->address, hello.protocol_min, hello.protocol_max,
+                     MC_TCP_PROTOCOL);
+        mc_tcp_conn_fail(conn, MOONCAKE_ERPC);
+    } else {
+        conn->state = MC_TCP_CONN_UP;
+        conn->was_up = true;
+        conn->since_ns = mc_loop_now_ns(tcp_of(conn)->transport.loop);
+        conn->place.peer->backoff_ms = 0;
+        conn->place.peer->backoff_until_ns = 0;
+    }
+    return true;
+}
+
+static bool parse_one(struct mc_tcp_conn *conn)
+{
+    const uint32_t have = conn->in_end - conn->in_start;
+    const uint8_t *bytes = conn->in + conn->in_start;
+    uint32_t n;
+
+    switch (conn->state) {
+    case MC_TCP_CONN_CONNECTING:
+        return parse_hello(conn, bytes, have);
+    case MC_TCP_CONN_CLOSED:
+        return false;
+    case MC_TCP_CONN_UP:
+        break;
+    }
+    if (!conn->receiving) {
+        return parse_answer(conn, bytes, have);
+    }
+    n = have < conn->left ? have : (uint32_t)conn->left;
+    if (n == 0) {
+        return false;
+    }
+    conn->in_start += n;
+    receive(conn, bytes, n);
+    return true;
+}
+
+/* ---- the stream's callbacks ------------------------------------------------------------------ */
+
+/* Ranges for the rest of the payload, as much as one read may bring. Returns how many. */
+static unsigned payload_space(const struct mc_tcp_conn *conn, struct iovec *iov, uint64_t *out_len)
+{
+    const struct mc_xfer_op *op = first_op(&conn->asked);
+    size_t done = conn->piece_done;
+    uint64_t len = 0;
+    unsigned count = 0;
+
+    for (unsigned i = conn->piece; i < op->pieces_count && count < MC_STREAM_IOV_MAX - 1; i++) {
+        size_t part = op->pieces[i].iov_len - done;
+
+        part = part < RECEIVE_LEN_MAX - len ? part : (size_t)(RECEIVE_LEN_MAX - len);
+        if (part > 0) {
+            iov[count].iov_base = (uint8_t *)op->pieces[i].iov_base + done;
+            iov[count++].iov_len = part;
+            len += part;
+        }
+        done = 0;
+    }
+    *out_len = len;
+    return count;
+}
+
+static bool is_large_read(const struct mc_xfer_op *op)
+{
+    return op->right == MC_RIGHT_READ && op->extent.payload_len > MC_TCP_SMALL_LEN;
+}
+
+static unsigned on_space(void *arg, struct iovec *iov)
+{
+    struct mc_tcp_conn *conn = arg;
+    struct mc_list *next = conn->asked.next; /* whose answer's frames come next */
+    uint32_t room;
+    unsigned count = 0;
+
+    if (conn->in_start > 0) {
+        memmove(conn->in, conn->in + conn->in_start, conn->in_end - conn->in_start);
+        conn->in_end -= conn->in_start;
+        conn->in_start = 0;
+    }
+    room = MC_TCP_IN_LEN - conn->in_end;
+    if (conn->receiving) {
+        uint64_t len;
+
+        count = payload_space(conn, iov, &len);
+        if (len < conn->left) {
+            return count;
+        }
+        next = next->next;
+    }
+    if (next != &conn->asked && is_large_read(MC_CONTAINER_OF(next, struct mc_xfer_op, node))) {
+        MC_ASSERT(conn->in_end < MC_TCP_ANSWER_FRAMES_LEN);
+        room = MC_TCP_ANSWER_FRAMES_LEN - conn->in_end;
+    }
+    iov[count].iov_base = conn->in + conn->in_end;
+    iov[count++].iov_len = room;
+    return count;
+}
+
+static void on_bytes(void *arg, size_t len)
+{
+    struct mc_tcp_conn *conn = arg;
+    size_t in_place = 0;
+
+    if (conn->receiving) {
+        in_place = len < conn->left ? len : (size_t)conn->left;
+    }
+    MC_ASSERT(len - in_place <= MC_TCP_IN_LEN - conn->in_end);
+    conn->in_end += (uint32_t)(len - in_place);
+    if (in_place > 0) {
+        receive(conn, NULL, in_place);
+    }
+    while (parse_one(conn)) {
+    }
+    if (conn->state == MC_TCP_CONN_UP) {
+        mc_tcp_peer_pump(conn->place.peer);
+    }
+}
+
+static void on_connected(void *arg)
+{
+    struct mc_tcp_conn *conn = arg;
+    const struct mc_tcp_hello hello = {.protocol_min = MC_TCP_PROTOCOL,
+                                       .protocol_max = MC_TCP_PROTOCOL};
+    uint8_t frame[MC_TCP_HELLO_LEN];
+    mooncake_err err;
+
+    mc_tcp_hello_encode(&hello, frame);
+    err = mc_stream_send(conn->stream, frame, sizeof(frame), NULL, NULL);
+    if (err != MOONCAKE_OK) {
+        mc_tcp_conn_fail(conn, err);
+        return;
+    }
+    mc_stream_flush(conn->stream);
+}
+
+static void on_drained(void *arg)
+{
+    struct mc_tcp_conn *conn = arg;
+
+    if (conn->state == MC_TCP_CONN_UP) {
+        mc_tcp_peer_pump(conn->place.peer);
+    }
+}
+
+static void on_closed(void *arg, mooncake_err why)
+{
+    struct mc_tcp_conn *conn = arg;
+    struct mc_tcp_peer *peer = conn->place.peer;
+    struct mc_tcp *tcp = peer->tcp;
+
+    mc_tcp_conn_fail(conn, why);
+    mc_free(conn);
+    peer->conns_alive--;
+    mc_gauge_add(&tcp->stats.connections, -1);
+    mc_tcp_peer_pump(peer); /* ops that a cancel has put back */
+    mc_tcp_conn_gone(tcp);
+}
+
+static const struct mc_stream_ops stream_ops = {
+    .on_connected = on_connected,
+    .on_space = on_space,
+    .on_bytes = on_bytes,
+    .on_drained = on_drained,
+    .on_closed = on_closed,
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+mooncake_err mc_tcp_conn_open(struct mc_tcp_peer *peer)
+{
+    struct mc_tcp *tcp = peer->tcp;
+    struct mc_tcp_conn *conn = mc_malloc(sizeof(*conn));
+    mooncake_err err;
+
+    if (conn == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    memset(conn, 0, offsetof(struct mc_tcp_conn, in)); /* in is written before it is read */
+    conn->place.peer = peer;
+    conn->place.conn = conn;
+    conn->since_ns = mc_monotonic_ns();
+    mc_list_init(&conn->asked);
+    mc_list_init(&conn->answered);
+    err = mc_stream_connect(tcp->transport.loop, peer->address, tcp->options.connect_timeout_ms,
+                            &stream_ops, conn, &conn->stream);
+    if (err != MOONCAKE_OK) {
+        mc_free(conn);
+        return err;
+    }
+    mc_list_add_tail(&peer->conns, &conn->node);
+    peer->conns_alive++;
+    tcp->conns++;
+    mc_gauge_add(&tcp->stats.connections, 1);
+    return MOONCAKE_OK;
+}
+
+void mc_tcp_conn_close(struct mc_tcp_conn *conn)
+{
+    if (conn->state != MC_TCP_CONN_CLOSED) {
+        conn->state = MC_TCP_CONN_CLOSED;
+        mc_stream_close(conn->stream, MOONCAKE_OK);
+        mc_list_drop(&conn->node);
+    }
+}
+
+void mc_tcp_conn_fail(struct mc_tcp_conn *conn, mooncake_err why)
+{
+    if (conn->state != MC_TCP_CONN_CLOSED) {
+        mc_tcp_conn_close(conn);
+        mc_tcp_peer_lost(conn->place.peer, conn, why);
+    }
+}

@@ -1,0 +1,136 @@
+/*
+ * The inside of the `tcp` transport's client side, for tcp.c (the table's functions), tcp_peer.c
+ * (which connection, when, and what if it fails) and tcp_conn.c (bytes on one connection).
+ *
+ * Where an op is, between submit and done: in its peer's `waiting` (not sent), in its connection's
+ * `asked` (sent, or on its way; answers come in this order), or in its connection's `answered` (the
+ * answer has come, but bytes of the caller are still on their way out).
+ */
+#ifndef MC_TRANSPORT_TCP_IMPL_H
+#define MC_TRANSPORT_TCP_IMPL_H
+
+#include "io/stream.h"
+#include "transport/tcp_frame.h"
+#include "transport/transport.h"
+
+/* Ops on one connection: as many answers as the server holds ready. */
+#define MC_TCP_CONN_OPS_MAX 256u
+/* Ops of one peer, sent and waiting; more are refused as busy. */
+#define MC_TCP_PEER_OPS_MAX 8192u
+/* A payload up to here is received through the connection's buffer, many by one system call, and
+ * sent by way of the stream's buffer; a longer one moves between the socket and its place. */
+#define MC_TCP_SMALL_LEN (16u << 10)
+#define MC_TCP_IN_LEN (64u << 10)
+#define MC_TCP_ANSWER_FRAMES_LEN (MC_TCP_ANSWER_LEN + MC_EXTENT_HEADER_LEN)
+#define MC_TCP_BUCKETS 64u
+
+/* What op->peer points at: the first member of a peer or a connection. */
+struct mc_tcp_place {
+    struct mc_tcp_peer *peer;
+    struct mc_tcp_conn *conn; /* NULL: the op waits */
+};
+
+struct mc_tcp {
+    struct mc_transport transport; /* first */
+    struct mc_transport_options options;
+    struct mc_transport_stats stats;
+    struct mc_list buckets[MC_TCP_BUCKETS]; /* of peers, by hash of the address */
+    struct mc_list dirty;                   /* peers with ops submitted since the last flush */
+    struct mc_timer *timer;                 /* looks after idle and mute connections; owned */
+    uint64_t op_id;                         /* the last given */
+    unsigned conns;                         /* alive, closing ones included */
+    bool looking_after;                     /* timer is set */
+    bool closing;                           /* goes with its last connection */
+};
+
+/* One store's address. */
+struct mc_tcp_peer {
+    struct mc_tcp_place place; /* first */
+    struct mc_tcp *tcp;        /* borrowed */
+    struct mc_list bucket_node, dirty_node;
+    struct mc_list conns;   /* usable and connecting; old ones too, as long as ops are on them */
+    struct mc_list waiting; /* ops */
+    unsigned conns_alive;   /* closing ones included; they point here */
+    unsigned ops;           /* waiting and on connections */
+    uint64_t backoff_until_ns, backoff_ms;
+    bool pumping, pump_again;
+    char address[]; /* "10.0.0.7:18515" */
+};
+
+enum mc_tcp_conn_state {
+    MC_TCP_CONN_CONNECTING, /* until the hellos have met */
+    MC_TCP_CONN_UP,
+    MC_TCP_CONN_CLOSED, /* on_closed is to come */
+};
+
+struct mc_tcp_conn {
+    struct mc_tcp_place place; /* first */
+    struct mc_list node;       /* in peer->conns */
+    struct mc_stream *stream;  /* owned */
+    enum mc_tcp_conn_state state;
+    bool was_up;
+    bool unflushed; /* ops were sent since the last flush */
+    bool old; /* takes no further op: another connection to this peer was lost after it was made */
+    uint64_t since_ns; /* CONNECTING: of the start; UP: of the last op's end */
+
+    struct mc_list asked, answered; /* ops */
+    unsigned ops;                   /* in both */
+    uint64_t bytes;                 /* payload bytes of them */
+    uint64_t sends, sends_ended;    /* of callers' memory; an op is sent when its last has ended */
+
+    /* The first op of `asked`, once its answer's frames have been read: where the next byte goes.
+     */
+    bool receiving;
+    mooncake_err verdict; /* on its header */
+    uint64_t promised;    /* checksum */
+    uint64_t left;        /* payload bytes to come */
+    unsigned piece;
+    size_t piece_done;
+    struct mc_extent_hash hash;
+
+    uint32_t in_start, in_end;
+    uint8_t in[MC_TCP_IN_LEN];
+};
+
+/* ---- tcp_peer.c ------------------------------------------------------------------------------ */
+
+/** The peer of @p target, made if there was none. ENOMEM; EINVAL: it has no tcp address. */
+mooncake_err mc_tcp_peer_get(struct mc_tcp *tcp, const struct mc_target *target,
+                             struct mc_tcp_peer **out) MC_MUST_CHECK;
+/** Is there any use in giving it an op now? ERPC: it could not be reached lately. EREPLICABUSY. */
+mooncake_err mc_tcp_peer_ready(struct mc_tcp_peer *peer) MC_MUST_CHECK;
+/** Send what waits, over the best connection or over a new one. May end ops. */
+void mc_tcp_peer_pump(struct mc_tcp_peer *peer);
+/** @p op has left the peer with this result: count and tell. */
+void mc_tcp_peer_end_op(struct mc_tcp_peer *peer, struct mc_xfer_op *op, mooncake_err err);
+/** End what waits. */
+void mc_tcp_peer_end_waiting(struct mc_tcp_peer *peer, mooncake_err err);
+/** @p conn, which is closed, was lost: its ops have another try or end. */
+void mc_tcp_peer_lost(struct mc_tcp_peer *peer, struct mc_tcp_conn *conn, mooncake_err why);
+/** Put the ops of @p conn, which is closed, back into `waiting`, as if never sent. */
+void mc_tcp_peer_requeue(struct mc_tcp_peer *peer, struct mc_tcp_conn *conn);
+/** Close what has been idle or mute for too long. */
+void mc_tcp_peer_look_after(struct mc_tcp_peer *peer, uint64_t now_ns);
+/** Free it if nothing needs it any more. */
+void mc_tcp_peer_sweep(struct mc_tcp_peer *peer);
+
+/* ---- tcp_conn.c ------------------------------------------------------------------------------ */
+
+mooncake_err mc_tcp_conn_open(struct mc_tcp_peer *peer) MC_MUST_CHECK;
+/** Give up: close, and let the peer see to the ops. Nothing if it is closed already. */
+void mc_tcp_conn_fail(struct mc_tcp_conn *conn, mooncake_err why);
+/** Close the stream and leave the peer's list; the ops stay on it, their memory is quiet. */
+void mc_tcp_conn_close(struct mc_tcp_conn *conn);
+/** Has it room for one more op? */
+bool mc_tcp_conn_has_room(const struct mc_tcp_conn *conn);
+/** Send @p op, which is in no list. An error means that the connection has to be given up; the op
+ * is on it then, too. */
+mooncake_err mc_tcp_conn_send(struct mc_tcp_conn *conn, struct mc_xfer_op *op) MC_MUST_CHECK;
+
+/* ---- tcp.c ----------------------------------------------------------------------------------- */
+
+/** A connection's memory is about to go: free the transport too if it was the last of a closing
+ * one. */
+void mc_tcp_conn_gone(struct mc_tcp *tcp);
+
+#endif
