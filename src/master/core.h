@@ -83,7 +83,8 @@ mooncake_err mc_core_put_end(struct mc_core *core, const struct mc_put_end_reque
                              struct mc_status_reply *out_reply) MC_MUST_CHECK;
 /**
  * Undo attempts. The space is free at once: the writer promises that no write of its is under way
- * (if it cannot, it ends the put with all replicas failed instead). Items as above.
+ * (if it cannot, it ends the put with all replicas failed instead). Items as above, but ESTATE for
+ * an attempt that has been made readable.
  */
 mooncake_err mc_core_put_revoke(struct mc_core *core, const struct mc_put_end_request *request,
                                 struct mc_arena *arena,
@@ -103,7 +104,8 @@ typedef void (*mc_core_removed_cb)(void *arg, mooncake_err err,
                                    const struct mc_remove_all_reply *reply);
 /**
  * Remove everything that may be removed, in slices. Pins protect from eviction and not from this.
- * @p done runs exactly once if this returns OK, before the return or from a later tick.
+ * @p done runs exactly once if this returns OK, before the return or from a later tick; it must
+ * not call the core.
  *
  * @retval ENOTSUP     a pattern was given
  * @retval ETASKQUEUE  64 such requests are waiting

@@ -1,0 +1,63 @@
+/*
+ * The inside of struct mc_core: its parts, and what the files core*.c share. A part knows those
+ * above it in this list and not the core.
+ */
+#ifndef MC_MASTER_CORE_PARTS_H
+#define MC_MASTER_CORE_PARTS_H
+
+#include "master/allocate.h"
+#include "master/core.h"
+#include "master/lifetime.h"
+#include "master/members.h"
+
+/* Removals waiting at one time. Bounds memory. */
+#define MC_REMOVALS_MAX 64u
+
+/* Objects that eviction inside one request may drop; the slice's time bounds it too. */
+#define MC_INLINE_STEPS_MAX 4096u
+/* Steps of one slice of background work. */
+#define MC_SLICE_STEPS_MAX 4096u
+
+struct mc_removal {
+    struct mc_list node;
+    struct mc_core *core;
+    mc_core_removed_cb done; /* NULL: nobody wants to know */
+    void *arg;
+    bool force;
+    uint64_t cursor;
+    uint8_t mark;
+    struct mc_remove_all_reply reply;
+};
+
+struct mc_core {
+    struct mc_core_env env;
+    const struct mc_clock *clock;
+    struct mc_segments segments;
+    struct mc_objects objects;
+    struct mc_lifetime lifetime;
+    struct mc_allocator allocator;
+    struct mc_members members;
+    struct mc_list removals; /* the first is running */
+    unsigned removals_count;
+    uint8_t removal_mark;
+    uint64_t request_seq; /* of put_start: finds duplicates inside a batch */
+    uint64_t reply_seq;   /* of object tables */
+    uint64_t seen_ns;     /* the clock at the last entry */
+    uint64_t stalled_ns;  /* sum of our own stalls */
+    uint64_t started_ns;  /* core time */
+    bool work_left;       /* the last tick did not finish */
+};
+
+/** Every public call begins here: sets the core's time, noticing our own stalls. */
+void mc_core_enter(struct mc_core *core);
+/** Removals go on. False if the budget ended first. */
+bool mc_core_removals_step(struct mc_core *core, struct mc_budget *budget);
+/** All waiting removals end with EUNAVAILABLE. */
+void mc_core_removals_fini(struct mc_core *core);
+/** Is this a key? */
+bool mc_core_key_ok(const struct mc_key *key);
+/** Statuses of a batch, and the hashes of its keys (prefetched); NULL for no arena. */
+uint64_t *mc_core_hash_keys(struct mc_core *core, const struct mc_key *keys, size_t count,
+                            struct mc_arena *arena) MC_MUST_CHECK;
+
+#endif

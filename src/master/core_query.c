@@ -1,0 +1,239 @@
+/* Query, Exist, DescribeKey, ListKeys. */
+#include "master/core_parts.h"
+#include "master/reply.h"
+
+#include <string.h>
+
+/* Keys of one ListKeys call that names no number. */
+#define LIST_KEYS_DEFAULT 1000u
+
+static mooncake_err look_up(struct mc_core *core, const struct mc_key *key, uint64_t hash,
+                            struct mc_object **out)
+{
+    struct mc_object *head;
+
+    if (!mc_core_key_ok(key)) {
+        return MOONCAKE_EBADKEY;
+    }
+    head = mc_objects_find(&core->objects, key, hash);
+    if (head == NULL) {
+        return MOONCAKE_ENOENT;
+    }
+    if (mc_object_readable(head)) {
+        *out = head;
+        return MOONCAKE_OK;
+    }
+    return head->life == MC_LIFE_WRITING || head->u.pending != NULL ? MOONCAKE_ENOTREADY
+                                                                    : MOONCAKE_ENOENT;
+}
+
+static void count_lookups(struct mc_core *core, uint64_t hits, uint64_t misses)
+{
+    MC_COUNT(&core->env, lookups, hits + misses);
+    MC_COUNT(&core->env, hits, hits);
+    MC_COUNT(&core->env, misses, misses);
+}
+
+/* Find all keys of a request. @p objects has the object of each OK item, else NULL. */
+static uint64_t look_up_all(struct mc_core *core, const struct mc_keys_request *request,
+                            const uint64_t *hashes, struct mc_object **objects,
+                            mooncake_err *statuses)
+{
+    uint64_t hits = 0;
+
+    for (size_t i = 0; i < request->count; i++) {
+        objects[i] = NULL;
+        statuses[i] = look_up(core, &request->keys[i], hashes[i], &objects[i]);
+        hits += statuses[i] == MOONCAKE_OK ? 1 : 0;
+    }
+    count_lookups(core, hits, request->count - hits);
+    return hits;
+}
+
+static mooncake_err fill_sizes(struct mc_core *core, struct mc_object **objects, size_t count,
+                               struct mc_arena *arena, struct mc_object_table *out)
+{
+    struct mc_object_info *infos = mc_arena_array(arena, count, sizeof(*infos));
+
+    if (infos == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        infos[i] = (struct mc_object_info){0};
+        if (objects[i] != NULL) {
+            infos[i].value_len = objects[i]->value_len;
+            infos[i].id.hi = core->env.options.epoch;
+            infos[i].id.lo = objects[i]->attempt;
+        }
+    }
+    *out = (struct mc_object_table){.objects = infos, .count = count};
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_core_query(struct mc_core *core, const struct mc_keys_request *request,
+                           struct mc_arena *arena, struct mc_query_reply *out_reply)
+{
+    size_t const count = request->count;
+    struct mc_query_reply reply = {0};
+    struct mc_object **objects = mc_arena_array(arena, count, sizeof(*objects));
+    uint64_t *hashes = mc_core_hash_keys(core, request->keys, count, arena);
+    uint64_t hits;
+
+    reply.statuses = mc_arena_array(arena, count, sizeof(*reply.statuses));
+    if (objects == NULL || hashes == NULL || reply.statuses == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    mc_core_enter(core);
+    hits = look_up_all(core, request, hashes, objects, reply.statuses);
+    MC_COUNT(&core->env, query_hits, hits);
+    MC_COUNT(&core->env, query_misses, count - hits);
+    if (request->sizes_only) {
+        MC_TRY(fill_sizes(core, objects, count, arena, &reply.table));
+        *out_reply = reply;
+        return MOONCAKE_OK;
+    }
+    /* The reply first: a lease is granted only if it will be told. */
+    MC_TRY(mc_reply_table(core, objects, count, MC_RIGHT_READ, arena, &reply.table));
+    /* Backwards: the tail of a prefix is useless without its head and must go first. */
+    for (size_t i = count; i-- > 0;) {
+        if (objects[i] != NULL) {
+            reply.lease_ms = mc_lifetime_read(&core->lifetime, objects[i]);
+        }
+    }
+    *out_reply = reply;
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_core_exist(struct mc_core *core, const struct mc_keys_request *request,
+                           struct mc_arena *arena, struct mc_exist_reply *out_reply)
+{
+    size_t const count = request->count;
+    struct mc_exist_reply reply = {.count = count};
+    struct mc_object **objects = mc_arena_array(arena, count, sizeof(*objects));
+    uint64_t *hashes = mc_core_hash_keys(core, request->keys, count, arena);
+    uint64_t hits;
+
+    reply.statuses = mc_arena_array(arena, count, sizeof(*reply.statuses));
+    if (objects == NULL || hashes == NULL || reply.statuses == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    mc_core_enter(core);
+    hits = look_up_all(core, request, hashes, objects, reply.statuses);
+    MC_COUNT(&core->env, exist_hits, hits);
+    MC_COUNT(&core->env, exist_misses, count - hits);
+    reply.lease_ms = hits == 0 ? 0 : UINT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (objects[i] != NULL) {
+            uint64_t const lease_ms = mc_lifetime_ask(&core->lifetime, objects[i]);
+
+            reply.lease_ms = lease_ms < reply.lease_ms ? lease_ms : reply.lease_ms;
+        } else if (reply.statuses[i] == MOONCAKE_ENOTREADY) {
+            reply.statuses[i] = MOONCAKE_ENOENT;
+        }
+    }
+    *out_reply = reply;
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_core_describe_key(struct mc_core *core, const struct mc_keys_request *request,
+                                  struct mc_arena *arena, struct mc_describe_key_reply *out_reply)
+{
+    struct mc_describe_key_reply reply = {0};
+    struct mc_object *head;
+
+    if (request->count != 1) {
+        return mc_err_set(MOONCAKE_EINVAL, "keys: %zu were given; this call describes one",
+                          request->count);
+    }
+    if (!mc_core_key_ok(&request->keys[0])) {
+        return MOONCAKE_EBADKEY;
+    }
+    mc_core_enter(core);
+    head = mc_objects_find_live(&core->objects, &request->keys[0],
+                                mc_htab_hash(request->keys[0].bytes, request->keys[0].len));
+    if (head == NULL) {
+        return MOONCAKE_ENOENT;
+    }
+    reply.pin = head->pin;
+    reply.age_ms = (core->env.now_ns - head->since_ns) / MC_NS_PER_MS;
+    if (head->life == MC_LIFE_READABLE) {
+        reply.state = MC_OBJECT_READABLE;
+        reply.lease_left_ms = mc_left_ms(core->env.now_ns, head->lease_end_ns);
+        reply.soft_pin_left_ms =
+            head->pin == MC_PIN_SOFT ? mc_left_ms(core->env.now_ns, head->pin_ns) : 0;
+    } else {
+        reply.state = MC_OBJECT_WRITING;
+        reply.owner_client_id = head->u.put->client_id;
+    }
+    MC_TRY(mc_reply_table(core, &head, 1, 0, arena, &reply.table));
+    *out_reply = reply;
+    return MOONCAKE_OK;
+}
+
+/* ---- list ---------------------------------------------------------------------------------- */
+
+struct listing {
+    struct mc_arena *arena;
+    struct mc_key *keys;
+    size_t count, max;
+    bool no_memory;
+};
+
+static void list_one(void *arg, void *element)
+{
+    struct listing *const listing = arg;
+    const struct mc_object *head = element;
+    char *bytes;
+
+    if (listing->no_memory || !mc_object_readable(head)) {
+        return;
+    }
+    if (listing->count == listing->max) { /* the walk may end a bucket later than asked */
+        struct mc_key *grown =
+            mc_arena_array(listing->arena, listing->max * 2, sizeof(struct mc_key));
+
+        if (grown == NULL) {
+            listing->no_memory = true;
+            return;
+        }
+        memcpy(grown, listing->keys, listing->count * sizeof(struct mc_key));
+        listing->keys = grown;
+        listing->max *= 2;
+    }
+    bytes = mc_arena_alloc(listing->arena, head->key_len);
+    if (bytes == NULL) {
+        listing->no_memory = true;
+        return;
+    }
+    memcpy(bytes, mc_object_key(head), head->key_len);
+    listing->keys[listing->count++] = (struct mc_key){.bytes = bytes, .len = head->key_len};
+}
+
+mooncake_err mc_core_list_keys(struct mc_core *core, const struct mc_list_keys_request *request,
+                               struct mc_arena *arena, struct mc_list_keys_reply *out_reply)
+{
+    uint32_t max = request->keys_max == 0 ? LIST_KEYS_DEFAULT : request->keys_max;
+    struct listing listing = {.arena = arena};
+    uint64_t cursor = request->cursor;
+
+    if (request->pattern != NULL && request->pattern[0] != '\0') {
+        return mc_err_set(MOONCAKE_ENOTSUP, "pattern: listing by pattern is not built");
+    }
+    mc_core_enter(core);
+    max = max > MC_BATCH_KEYS_MAX ? MC_BATCH_KEYS_MAX : max;
+    listing.max = max;
+    listing.keys = mc_arena_array(arena, max, sizeof(struct mc_key));
+    if (listing.keys == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    mc_htab_walk(core->objects.table, &cursor, max, list_one, &listing);
+    if (listing.no_memory) {
+        return MOONCAKE_ENOMEM;
+    }
+    *out_reply = (struct mc_list_keys_reply){
+        .keys = listing.keys,
+        .count = listing.count,
+        .cursor = cursor,
+    };
+    return MOONCAKE_OK;
+}

@@ -1,0 +1,162 @@
+/* Remove, and the removal of everything in slices. */
+#include "master/core_parts.h"
+
+#include "master/reply.h"
+
+/* Table elements visited in one go. */
+#define WALK_STEPS 64u
+
+static mooncake_err remove_item(struct mc_core *core, const struct mc_key *key, uint64_t hash,
+                                bool force)
+{
+    struct mc_object *head;
+
+    if (!mc_core_key_ok(key)) {
+        return MOONCAKE_EBADKEY;
+    }
+    head = mc_objects_find_live(&core->objects, key, hash);
+    if (head == NULL) {
+        return MOONCAKE_ENOENT;
+    }
+    if (head->life == MC_LIFE_WRITING) {
+        return MOONCAKE_ENOTREADY;
+    }
+    if (mc_object_leased(head, core->env.now_ns) && !force) {
+        return MOONCAKE_ELEASED;
+    }
+    /* A newer version under way stays: its end is a put that comes after this removal. */
+    mc_objects_drop(&core->objects, head);
+    MC_COUNT(&core->env, removed, 1);
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_core_remove(struct mc_core *core, const struct mc_keys_request *request,
+                            struct mc_arena *arena, struct mc_status_reply *out_reply)
+{
+    mooncake_err *statuses = mc_arena_array(arena, request->count, sizeof(*statuses));
+    uint64_t *hashes = mc_core_hash_keys(core, request->keys, request->count, arena);
+
+    if (statuses == NULL || hashes == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    mc_core_enter(core);
+    for (size_t i = 0; i < request->count; i++) {
+        statuses[i] = remove_item(core, &request->keys[i], hashes[i], request->force);
+    }
+    *out_reply = (struct mc_status_reply){.statuses = statuses, .count = request->count};
+    return MOONCAKE_OK;
+}
+
+/* ---- everything ---------------------------------------------------------------------------- */
+
+static void remove_visited(void *arg, void *element)
+{
+    struct mc_removal *const removal = arg;
+    struct mc_core *const core = removal->core;
+    struct mc_object *const head = element;
+    bool const again = head->mark == removal->mark; /* the walk may come by twice */
+
+    head->mark = removal->mark;
+    if (head->life == MC_LIFE_WRITING) {
+        removal->reply.left_writing += again ? 0 : 1;
+        return;
+    }
+    if (!mc_object_any_complete(head)) {
+        MC_COUNT(&core->env, lost_keys, 1);
+        mc_objects_drop(&core->objects, head);
+        return;
+    }
+    if (mc_object_leased(head, core->env.now_ns) && !removal->force) {
+        removal->reply.left_leased += again ? 0 : 1;
+        return;
+    }
+    mc_objects_drop(&core->objects, head);
+    MC_COUNT(&core->env, removed, 1);
+    removal->reply.removed++;
+}
+
+static void removal_end(struct mc_core *core, struct mc_removal *removal, mooncake_err err)
+{
+    mc_list_drop(&removal->node);
+    core->removals_count--;
+    if (removal->done != NULL) {
+        removal->done(removal->arg, err, &removal->reply);
+    }
+    mc_free(removal);
+}
+
+bool mc_core_removals_step(struct mc_core *core, struct mc_budget *budget)
+{
+    while (!mc_list_empty(&core->removals)) {
+        struct mc_removal *const removal = mc_list_first(&core->removals, struct mc_removal, node);
+
+        if (removal->mark == 0) {
+            /* One runs at a time and marks what it leaves, so a mark of an earlier one is at most
+             * one round old and 255 values are plenty. */
+            core->removal_mark = core->removal_mark == UINT8_MAX ? 1 : core->removal_mark + 1;
+            removal->mark = core->removal_mark;
+        }
+        do {
+            for (unsigned i = 0; i < WALK_STEPS; i++) {
+                if (!mc_budget_step(budget)) {
+                    return false;
+                }
+            }
+            mc_htab_walk(core->objects.table, &removal->cursor, WALK_STEPS, remove_visited,
+                         removal);
+        } while (removal->cursor != 0);
+        removal_end(core, removal, MOONCAKE_OK);
+    }
+    return true;
+}
+
+void mc_core_removals_fini(struct mc_core *core)
+{
+    while (!mc_list_empty(&core->removals)) {
+        removal_end(core, mc_list_first(&core->removals, struct mc_removal, node),
+                    MOONCAKE_EUNAVAILABLE);
+    }
+}
+
+mooncake_err mc_core_remove_all(struct mc_core *core, const struct mc_remove_all_request *request,
+                                mc_core_removed_cb done, void *arg)
+{
+    struct mc_removal *removal;
+    struct mc_budget budget;
+    bool const first = mc_list_empty(&core->removals);
+
+    if (request->pattern != NULL) {
+        return mc_err_set(MOONCAKE_ENOTSUP, "pattern: removal by pattern is not built");
+    }
+    if (core->removals_count >= MC_REMOVALS_MAX) {
+        return mc_err_set(MOONCAKE_ETASKQUEUE, "%u removals are waiting; try again when some ended",
+                          MC_REMOVALS_MAX);
+    }
+    removal = mc_calloc(1, sizeof(*removal));
+    if (removal == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    mc_core_enter(core);
+    removal->core = core;
+    removal->done = done;
+    removal->arg = arg;
+    removal->force = request->force;
+    mc_list_add_tail(&core->removals, &removal->node);
+    core->removals_count++;
+    if (first) { /* a small pool is done at once */
+        mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX);
+        (void)mc_core_removals_step(core, &budget);
+    }
+    return MOONCAKE_OK;
+}
+
+void mc_core_remove_all_forget(struct mc_core *core, const void *arg)
+{
+    mc_list_for_each (node, &core->removals) {
+        struct mc_removal *const removal = MC_CONTAINER_OF(node, struct mc_removal, node);
+
+        if (removal->arg == arg) {
+            removal->done = NULL;
+        }
+    }
+}

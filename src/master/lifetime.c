@@ -1,0 +1,195 @@
+/* Leases, and the ends of puts that nobody ends. */
+#include "master/lifetime.h"
+
+/* Asking whether an object exists protects it for at most so many lease times after the last real
+ * read or write: otherwise polling could freeze eviction. */
+#define ASK_LEASES_MAX 3u
+
+void mc_lifetime_init(struct mc_lifetime *lifetime, struct mc_core_env *env,
+                      struct mc_objects *objects)
+{
+    lifetime->env = env;
+    lifetime->objects = objects;
+    mc_list_init(&lifetime->unfinished);
+    mc_list_init(&lifetime->failed);
+    mc_list_init(&lifetime->retired);
+}
+
+static struct mc_put *first_put(const struct mc_list *list)
+{
+    return mc_list_first(list, struct mc_put, node);
+}
+
+void mc_lifetime_fini(struct mc_lifetime *lifetime)
+{
+    struct mc_list *const lists[] = {
+        &lifetime->unfinished,
+        &lifetime->failed,
+        &lifetime->retired,
+    };
+
+    for (unsigned i = 0; i < MC_ARRAY_LEN(lists); i++) {
+        while (!mc_list_empty(lists[i])) {
+            struct mc_object *const object = first_put(lists[i])->object;
+
+            if (object->life == MC_LIFE_WRITING) {
+                mc_objects_detach(lifetime->objects, object);
+            }
+            mc_objects_free(lifetime->objects, object);
+        }
+    }
+}
+
+/* ---- puts ---------------------------------------------------------------------------------- */
+
+void mc_lifetime_add(struct mc_lifetime *lifetime, struct mc_object *object)
+{
+    MC_ASSERT(object->life == MC_LIFE_WRITING);
+    mc_list_add_tail(&lifetime->unfinished, &object->u.put->node);
+}
+
+bool mc_lifetime_discardable(const struct mc_lifetime *lifetime, const struct mc_object *object)
+{
+    const struct mc_core_env *env = lifetime->env;
+
+    MC_ASSERT(object->life == MC_LIFE_WRITING);
+    return env->now_ns >= mc_deadline_ns(object->u.put->start_ns, env->options.put_discard_ms);
+}
+
+void mc_lifetime_take_over(struct mc_lifetime *lifetime, struct mc_object *object)
+{
+    MC_ASSERT(mc_lifetime_discardable(lifetime, object));
+    mc_objects_detach(lifetime->objects, object);
+    /* Its record stays where it is: the list is in the order of the starts. */
+    mc_objects_park(lifetime->objects, object, object->u.put);
+    MC_COUNT(lifetime->env, put_taken_over, 1);
+}
+
+void mc_lifetime_park(struct mc_lifetime *lifetime, struct mc_object *object, struct mc_put *put,
+                      enum mc_park_reason reason)
+{
+    const struct mc_core_options *options = &lifetime->env->options;
+    bool const failed = reason == MC_PARK_FAILED;
+
+    /* A lease may end earlier; one time for all keeps the list in order. */
+    put->until_ns =
+        mc_deadline_ns(lifetime->env->now_ns, failed ? options->client_ttl_ms : options->lease_ms);
+    mc_list_drop(&put->node);
+    mc_list_add_tail(failed ? &lifetime->failed : &lifetime->retired, &put->node);
+    if (object->life != MC_LIFE_PARKED) {
+        mc_objects_park(lifetime->objects, object, put);
+    }
+}
+
+static uint64_t due_ns(const struct mc_lifetime *lifetime, const struct mc_list *list)
+{
+    if (mc_list_empty(list)) {
+        return UINT64_MAX;
+    }
+    if (list == &lifetime->unfinished) {
+        return mc_deadline_ns(first_put(list)->start_ns, lifetime->env->options.put_release_ms);
+    }
+    return first_put(list)->until_ns;
+}
+
+static void release_first(struct mc_lifetime *lifetime, struct mc_list *list)
+{
+    struct mc_object *const object = first_put(list)->object;
+
+    if (list == &lifetime->unfinished) {
+        MC_COUNT(lifetime->env, put_released, 1);
+    }
+    if (object->life == MC_LIFE_WRITING) {
+        mc_objects_detach(lifetime->objects, object);
+    }
+    mc_objects_free(lifetime->objects, object);
+}
+
+bool mc_lifetime_step(struct mc_lifetime *lifetime, struct mc_budget *budget)
+{
+    struct mc_list *const lists[] = {
+        &lifetime->unfinished,
+        &lifetime->failed,
+        &lifetime->retired,
+    };
+
+    for (unsigned i = 0; i < MC_ARRAY_LEN(lists); i++) {
+        while (due_ns(lifetime, lists[i]) <= lifetime->env->now_ns) {
+            if (!mc_budget_step(budget)) {
+                return false;
+            }
+            release_first(lifetime, lists[i]);
+        }
+    }
+    return true;
+}
+
+uint64_t mc_lifetime_next_ns(const struct mc_lifetime *lifetime)
+{
+    uint64_t const a = due_ns(lifetime, &lifetime->unfinished);
+    uint64_t const b = due_ns(lifetime, &lifetime->failed);
+    uint64_t const c = due_ns(lifetime, &lifetime->retired);
+    uint64_t const ab = a < b ? a : b;
+
+    return ab < c ? ab : c;
+}
+
+/* ---- leases -------------------------------------------------------------------------------- */
+
+static void set_lease(struct mc_lifetime *lifetime, struct mc_object *object, uint64_t end_ns)
+{
+    struct mc_segments *const segments = lifetime->objects->segments;
+    uint64_t const old_ns = object->lease_end_ns;
+
+    if (end_ns <= old_ns || lifetime->env->fault == MC_CORE_FAULT_LEASE_FORGOTTEN) {
+        return;
+    }
+    object->lease_end_ns = end_ns;
+    for (unsigned i = 0; i < object->extents_count; i++) {
+        if (object->extents[i].segment != NULL) {
+            mc_segments_lease_move(segments, &object->extents[i], old_ns, end_ns);
+        }
+    }
+}
+
+uint64_t mc_lifetime_read(struct mc_lifetime *lifetime, struct mc_object *object)
+{
+    uint64_t const now_ns = lifetime->env->now_ns;
+
+    MC_ASSERT(object->life == MC_LIFE_READABLE);
+    object->touched_ns = now_ns;
+    set_lease(lifetime, object, mc_deadline_ns(now_ns, lifetime->env->options.lease_ms));
+    for (unsigned i = 0; i < object->extents_count; i++) {
+        struct mc_extent *const extent = &object->extents[i];
+
+        if (extent->segment == NULL) {
+            continue;
+        }
+        if (extent->klass == MC_CLASS_PLAIN) {
+            mc_segments_requeue(extent, MC_QUEUE_LRU, false);
+        } else if (extent->queue == MC_QUEUE_HELD) {
+            mc_segments_requeue(extent, MC_QUEUE_HELD, false);
+        }
+    }
+    return lifetime->env->options.lease_ms;
+}
+
+uint64_t mc_lifetime_ask(struct mc_lifetime *lifetime, struct mc_object *object)
+{
+    uint64_t const lease_ms = lifetime->env->options.lease_ms;
+    uint64_t const now_ns = lifetime->env->now_ns;
+    uint64_t const wish_ns = mc_deadline_ns(now_ns, lease_ms);
+    uint64_t const most_ns = mc_deadline_ns(object->touched_ns, ASK_LEASES_MAX * lease_ms);
+
+    MC_ASSERT(object->life == MC_LIFE_READABLE);
+    set_lease(lifetime, object, wish_ns < most_ns ? wish_ns : most_ns);
+    for (unsigned i = 0; i < object->extents_count; i++) {
+        struct mc_extent *const extent = &object->extents[i];
+
+        if (extent->segment != NULL && extent->queue == MC_QUEUE_HELD) {
+            mc_segments_requeue(extent, MC_QUEUE_HELD, false);
+        }
+    }
+    /* Rounded down: the client must not believe in more than there is. */
+    return object->lease_end_ns > now_ns ? (object->lease_end_ns - now_ns) / MC_NS_PER_MS : 0;
+}

@@ -1,0 +1,49 @@
+/*
+ * How long things are kept: leases on readable objects, and the times after which unfinished puts
+ * lose their key and their space.
+ */
+#ifndef MC_MASTER_LIFETIME_H
+#define MC_MASTER_LIFETIME_H
+
+#include "master/objects.h"
+
+/* Why a version is parked, which decides for how long. */
+enum mc_park_reason {
+    MC_PARK_FAILED,  /* a frozen store may still hold its bytes: one client TTL */
+    MC_PARK_RETIRED, /* an old version that is being read: one lease time */
+};
+
+struct mc_lifetime {
+    struct mc_core_env *env;
+    struct mc_objects *objects;
+    /* Records of puts, each list in the order of its ends, so that the first is due first:
+     * by start + release (with what was taken over), by end + client TTL, by end + lease. */
+    struct mc_list unfinished, failed, retired;
+};
+
+void mc_lifetime_init(struct mc_lifetime *lifetime, struct mc_core_env *env,
+                      struct mc_objects *objects);
+/** Frees what is parked. */
+void mc_lifetime_fini(struct mc_lifetime *lifetime);
+
+/** A version was opened: its times begin. */
+void mc_lifetime_add(struct mc_lifetime *lifetime, struct mc_object *object);
+/** May another put take the key from this WRITING version? */
+bool mc_lifetime_discardable(const struct mc_lifetime *lifetime, const struct mc_object *object);
+/** A WRITING version loses its key; its space waits for the release timeout. */
+void mc_lifetime_take_over(struct mc_lifetime *lifetime, struct mc_object *object);
+/** Detached version (or the PARKED one of a split), with a record that is in no list: keep it. */
+void mc_lifetime_park(struct mc_lifetime *lifetime, struct mc_object *object, struct mc_put *put,
+                      enum mc_park_reason reason);
+
+/** A real read: lease and place in the queue. Returns milliseconds of lease left. */
+uint64_t mc_lifetime_read(struct mc_lifetime *lifetime, struct mc_object *object);
+/** Asked for: a lease, as far as asking alone may prolong it. Milliseconds left. */
+uint64_t mc_lifetime_ask(struct mc_lifetime *lifetime, struct mc_object *object);
+
+/** Free what is due. False if the budget ended first. */
+bool mc_lifetime_step(struct mc_lifetime *lifetime, struct mc_budget *budget);
+/** Core time at which something falls due; UINT64_MAX: never. */
+uint64_t mc_lifetime_next_ns(const struct mc_lifetime *lifetime);
+
+#endif
