@@ -149,6 +149,13 @@ static const struct mc_transport_stats *local_stats(const struct mc_transport *t
     return &((const struct local *)(const void *)transport)->stats;
 }
 
+static uint64_t local_moved(const struct mc_transport *transport)
+{
+    const struct mc_transport_stats *stats = local_stats(transport);
+
+    return mc_counter_get(&stats->bytes_read) + mc_counter_get(&stats->bytes_written);
+}
+
 const struct mc_transport_ops mc_transport_local = {
     .kind = "local",
     .caps = MC_TRANSPORT_COPIES_INLINE,
@@ -159,4 +166,5 @@ const struct mc_transport_ops mc_transport_local = {
     .flush = local_flush,
     .cancel = local_cancel,
     .stats = local_stats,
+    .moved = local_moved,
 };

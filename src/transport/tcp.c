@@ -192,6 +192,24 @@ static const struct mc_transport_stats *tcp_stats(const struct mc_transport *tra
     return &((const struct mc_tcp *)(const void *)transport)->stats;
 }
 
+static uint64_t tcp_moved(const struct mc_transport *transport)
+{
+    const struct mc_tcp *tcp = (const struct mc_tcp *)(const void *)transport;
+    uint64_t queued = 0;
+
+    for (unsigned i = 0; i < MC_TCP_BUCKETS; i++) {
+        mc_list_for_each (peer_node, &tcp->buckets[i]) {
+            const struct mc_tcp_peer *peer =
+                MC_CONTAINER_OF(peer_node, struct mc_tcp_peer, bucket_node);
+
+            mc_list_for_each (node, &peer->conns) {
+                queued += mc_stream_queued(MC_CONTAINER_OF(node, struct mc_tcp_conn, node)->stream);
+            }
+        }
+    }
+    return tcp->moved - queued; /* what is queued was counted, and has not gone yet */
+}
+
 const struct mc_transport_ops mc_transport_tcp = {
     .kind = "tcp",
     .caps = 0,
@@ -202,4 +220,5 @@ const struct mc_transport_ops mc_transport_tcp = {
     .flush = tcp_flush,
     .cancel = tcp_cancel,
     .stats = tcp_stats,
+    .moved = tcp_moved,
 };

@@ -134,6 +134,7 @@ mooncake_err mc_tcp_conn_send(struct mc_tcp_conn *conn, struct mc_xfer_op *op)
         err = send_pieces(conn, op);
     }
     op->mark = op->right == MC_RIGHT_WRITE ? conn->sends : 0;
+    tcp_of(conn)->moved += frames_len + (op->right == MC_RIGHT_WRITE ? op->extent.payload_len : 0);
     conn->unflushed = true;
     return err;
 }
@@ -149,6 +150,7 @@ static void receive(struct mc_tcp_conn *conn, const uint8_t *from, uint64_t n)
 
     MC_ASSERT(n <= conn->left);
     conn->left -= n;
+    tcp_of(conn)->moved += n;
     while (n > 0) {
         const struct iovec *piece = &op->pieces[conn->piece];
         uint8_t *to = (uint8_t *)piece->iov_base + conn->piece_done;

@@ -38,6 +38,7 @@ struct mc_tcp {
     struct mc_list dirty;                   /* peers with ops submitted since the last flush */
     struct mc_timer *timer;                 /* looks after idle and mute connections; owned */
     uint64_t op_id;                         /* the last given */
+    uint64_t moved;                         /* bytes received in place, and queued to be sent */
     unsigned conns;                         /* alive, closing ones included */
     bool looking_after;                     /* timer is set */
     bool closing;                           /* goes with its last connection */

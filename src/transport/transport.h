@@ -59,6 +59,7 @@ struct mc_xfer_op {
     /* Private to xfer.c between mc_xfer_add() and on_op. */
     struct mc_list xfer_node;
     unsigned tried_mask; /* kinds that lost this op */
+    bool submitted;      /* with a transport, not waiting */
 };
 
 /** Bytes of all pieces together. */
@@ -110,6 +111,10 @@ struct mc_transport_ops {
     void (*cancel)(struct mc_transport *transport, struct mc_xfer_op *op);
 
     const struct mc_transport_stats *(*stats)(const struct mc_transport *transport);
+
+    /* A number that grows whenever payload moves, also of ops that have not ended: by it a peer
+     * that is slow is told from one that hangs. */
+    uint64_t (*moved)(const struct mc_transport *transport);
 };
 
 /* Every instance starts with this. */

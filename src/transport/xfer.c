@@ -69,10 +69,12 @@ static void submit(struct mc_xfer *xfer, struct mc_xfer_op *op)
     op->kind = (unsigned)kind;
     xfer->touched_mask |= 1u << (unsigned)kind;
     mc_list_add_tail(&xfer->under_way, &op->xfer_node);
+    op->submitted = true;
     err = t->ops->submit(t, op);
     if (err == MOONCAKE_OK) {
         return; /* op may be gone already */
     }
+    op->submitted = false;
     mc_list_drop(&op->xfer_node);
     if (err == MOONCAKE_EREPLICABUSY) {
         mc_list_add_tail(&xfer->waiting, &op->xfer_node);
@@ -152,6 +154,7 @@ static void on_op_done(struct mc_xfer_op *op)
 
     xfer->pumping = true;
     xfer->again = true; /* there is room for one more now */
+    op->submitted = false;
     mc_list_drop(&op->xfer_node);
     if (op->err == MOONCAKE_OK) {
         end_op(xfer, op, MOONCAKE_OK);
@@ -172,6 +175,7 @@ void mc_xfer_add(struct mc_xfer *xfer, struct mc_xfer_op *op)
     op->kind = 0;
     op->retries = 0;
     op->tried_mask = 0;
+    op->submitted = false;
     mc_list_init(&op->node);
     mc_list_init(&op->xfer_node);
     mc_list_add_tail(&xfer->waiting, &op->xfer_node);
@@ -199,6 +203,26 @@ void mc_xfer_cancel(struct mc_xfer *xfer)
 
     xfer->pumping = true;
     stop_all(xfer);
+    if (!nested) {
+        pump(xfer);
+    }
+}
+
+void mc_xfer_cancel_op(struct mc_xfer *xfer, struct mc_xfer_op *op)
+{
+    bool nested = xfer->pumping;
+
+    MC_ASSERT(op->arg == xfer && mc_list_linked(&op->xfer_node));
+    xfer->pumping = true;
+    xfer->again = true;
+    mc_list_drop(&op->xfer_node);
+    if (op->submitted) {
+        struct mc_transport *t = xfer->set->instances[op->kind];
+
+        op->submitted = false;
+        t->ops->cancel(t, op);
+    }
+    end_op(xfer, op, MOONCAKE_ETIMEDOUT);
     if (!nested) {
         pump(xfer);
     }

@@ -53,5 +53,8 @@ mooncake_err mc_xfer_start(struct mc_xfer *xfer, uint64_t deadline_ns) MC_MUST_C
 /** Stop all; their err is ETIMEDOUT; done runs from here (or, if called from on_op, soon after).
  * Ops that on_op adds from now on end with ETIMEDOUT too. */
 void mc_xfer_cancel(struct mc_xfer *xfer);
+/** Stop one op that has not ended: its memory is quiet and its err ETIMEDOUT; on_op runs from here,
+ * and done too if it was the last one. Others go on. */
+void mc_xfer_cancel_op(struct mc_xfer *xfer, struct mc_xfer_op *op);
 
 #endif
