@@ -28,7 +28,7 @@ static inline size_t mc_buf_len(const struct mc_buf *buf)
 
 static inline uint8_t *mc_buf_bytes(const struct mc_buf *buf)
 {
-    return buf->data + buf->start;
+    return buf->data == NULL ? NULL : buf->data + buf->start; /* NULL + 0 is undefined */
 }
 
 /** Make room for @p len more bytes at the end (moving or growing). ENOMEM leaves it unchanged. */

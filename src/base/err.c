@@ -78,6 +78,8 @@ mooncake_err mc_err_from_errno(int error)
     case ECONNRESET:
     case ECONNABORTED:
     case EPIPE:
+    case ENETRESET:
+    case ESHUTDOWN:
     case ENOTCONN:
     case EHOSTUNREACH:
     case ENETUNREACH:

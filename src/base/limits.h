@@ -35,6 +35,12 @@
 /* Control calls in flight on one connection; more wait in the client, the server stops reading. */
 #define MC_RPC_IN_FLIGHT_MAX 1024u
 
+/* Bytes of unfinished requests on all connections of one server, and of replies that its peers have
+ * not taken yet. Beyond the first the peer that asks for more is closed, beyond the second no more
+ * requests are read from peers that have not taken their replies. */
+#define MC_RPC_INPUT_TOTAL_MAX (1ull << 30)
+#define MC_RPC_OUTPUT_TOTAL_MAX (1ull << 30)
+
 /* Connections one daemon accepts on one port. Further ones are closed at once. */
 #define MC_CONNECTIONS_MAX 16384u
 

@@ -12,6 +12,9 @@
 #include "base/clock.h"
 
 #define LINE_LEN_MAX 1024
+/* Kept free at the end of a line for " left_out=4294967295". */
+#define TAIL_LEN_MAX 24
+#define EVENT_LEN_MAX 64
 #define PER_WINDOW_MAX 5u
 #define WINDOW_NS MC_NS_PER_S
 
@@ -57,7 +60,8 @@ static bool admit(struct mc_log_site *site, uint32_t *left_out)
     uint64_t start = atomic_load_explicit(&site->window_start_ns, memory_order_relaxed);
 
     *left_out = 0;
-    if (now - start >= WINDOW_NS &&
+    /* Another thread may have begun a window after we asked for the time: now < start. */
+    if (now > start && now - start >= WINDOW_NS &&
         atomic_compare_exchange_strong(&site->window_start_ns, &start, now)) {
         atomic_store_explicit(&site->in_window, 0, memory_order_relaxed);
         *left_out = atomic_exchange(&site->left_out, 0);
@@ -81,32 +85,42 @@ static size_t format_time(char *out, size_t cap)
     return len + (size_t)snprintf(out + len, cap - len, ".%06uZ", (unsigned)(us % 1000000u));
 }
 
+/* A value from outside must not begin a line of its own or move the reader's cursor. */
+static void hide_controls(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            *text = '?';
+        }
+    }
+}
+
 void mc_log_write_(struct mc_log_site *site, enum mc_log_level level, const char *event,
                    const char *fmt, ...)
 {
     char line[LINE_LEN_MAX];
+    const size_t text_cap = sizeof(line) - TAIL_LEN_MAX;
     uint32_t left_out;
     size_t len;
-    int n;
     va_list args;
 
     if (!admit(site, &left_out)) {
         return;
     }
     len = format_time(line, sizeof(line));
-    n = snprintf(line + len, sizeof(line) - len, " %c %s ", "EWID"[(int)level], event);
-    len += n > 0 ? (size_t)n : 0;
+    len += (size_t)snprintf(line + len, text_cap - len, " %c %.*s ", "EWID"[(int)level],
+                            EVENT_LEN_MAX, event);
     va_start(args, fmt);
-    n = vsnprintf(line + len, sizeof(line) - len - 1, fmt, args);
+    (void)vsnprintf(line + len, text_cap - len, fmt, args);
     va_end(args);
-    len += n > 0 ? (size_t)n : 0;
-    len = len > sizeof(line) - 2 ? sizeof(line) - 2 : len;
-    if (left_out > 0 && len < sizeof(line) - 32) {
-        len += (size_t)snprintf(line + len, sizeof(line) - len - 1, " left_out=%u", left_out);
+    hide_controls(line + len);
+    len += strlen(line + len);
+    if (left_out > 0) {
+        len += (size_t)snprintf(line + len, sizeof(line) - len, " left_out=%u", left_out);
     }
+    MC_ASSERT(len < sizeof(line));
     (void)pthread_mutex_lock(&lock);
     if (sink_fn != NULL) {
-        line[len] = '\0';
         sink_fn(sink_arg, level, line);
     } else {
         line[len] = '\n';

@@ -37,7 +37,10 @@ void *mc_malloc(size_t len)
 
 void *mc_calloc(size_t count, size_t len)
 {
-    return must_fail() ? NULL : counted(calloc(count == 0 ? 1 : count, len == 0 ? 1 : len));
+    if (must_fail() || (len != 0 && count > SIZE_MAX / len)) {
+        return NULL;
+    }
+    return counted(calloc(count == 0 ? 1 : count, len == 0 ? 1 : len));
 }
 
 void *mc_realloc(void *ptr, size_t len)
@@ -144,26 +147,23 @@ void mc_arena_reset(struct mc_arena *arena)
 
 void *mc_arena_alloc_slow_(struct mc_arena *arena, size_t len)
 {
-    size_t need = (len + 15u) & ~(size_t)15u;
+    size_t need = (len + (len == 0) + 15u) & ~(size_t)15u;
     size_t chunk_len = arena->total < CHUNK_LEN_MIN ? CHUNK_LEN_MIN : arena->total;
+    size_t room = arena->total_max == 0 ? SIZE_MAX : arena->total_max;
     struct mc_arena_chunk *chunk;
 
-    if (len == 0) {
-        need = 16;
-        if (need <= (size_t)(arena->end - arena->next)) {
-            arena->next += need;
-            return arena->next - need;
-        }
+    room = room < arena->total ? 0 : room - arena->total;
+    if (len == 0 && need <= (size_t)(arena->end - arena->next)) {
+        arena->next += need;
+        return arena->next - need;
     }
-    if (need < len) {
+    if (need < len || need > room) {
         return NULL;
     }
+    /* The last chunk may be smaller than others, so that all of total_max can be used. */
     chunk_len = chunk_len > CHUNK_LEN_MAX ? CHUNK_LEN_MAX : chunk_len;
+    chunk_len = chunk_len > room ? room : chunk_len;
     chunk_len = chunk_len < need ? need : chunk_len;
-    if (arena->total_max != 0 &&
-        (arena->total > arena->total_max || chunk_len > arena->total_max - arena->total)) {
-        return NULL;
-    }
     if (chunk_len > SIZE_MAX - sizeof(*chunk)) {
         return NULL;
     }

@@ -36,8 +36,8 @@ struct mc_arena_chunk;
 
 /**
  * Bump allocator. init does not allocate; the first chunk comes with the first use. reset keeps
- * one chunk for the next request. One owner thread. Memory is aligned to 16 bytes and not zeroed.
- * len 0 takes 1.
+ * one chunk for the next request. One owner thread. Memory is aligned to 16 bytes and not zeroed;
+ * len 0 takes 16 bytes, so that NULL always means failure.
  */
 struct mc_arena {
     struct mc_arena_chunk *chunks; /* newest first; owned */

@@ -8,7 +8,8 @@
  * - Posts do not wake a loop that is awake: `may_sleep` is set under the lock just before a turn
  *   that may block, and only then does a post cost a system call.
  * - The time of the turn is read when first asked for; a prepare handle, which libuv calls just
- *   before it waits, forgets it.
+ *   before it waits, forgets it. Timers run before that: the handle also sees to it that libuv does
+ *   not wait when a timer has set *done.
  */
 #include "io/loop.h"
 
@@ -36,7 +37,8 @@ struct turn_time {
 struct mc_loop {
     uv_loop_t uv;
     uv_async_t wake;      /* ends a sleep */
-    uv_prepare_t prepare; /* forgets the turn's time before waiting */
+    uv_prepare_t prepare; /* a last look before waiting */
+    uv_idle_t idle;       /* while active, libuv does not wait */
     uv_timer_t deadline;  /* bounds a sleep of mc_loop_run_until() */
     uv_signal_t signals[2];
     bool has_signals;
@@ -48,7 +50,8 @@ struct mc_loop {
     uint64_t events;        /* ever seen */
     uint64_t last_event_ns; /* polling goes on for poll_ns from here */
     struct mc_loop_stats stats;
-    bool running; /* libuv cannot be entered twice */
+    bool running;     /* libuv cannot be entered twice */
+    const bool *done; /* borrowed: what mc_loop_run_until() turns for; NULL: nothing */
 
     pthread_t thread;
     bool has_thread;
@@ -67,11 +70,21 @@ static void wake_cb(uv_async_t *wake)
     mc_loop_note_event(wake->data);
 }
 
+static void idle_cb(uv_idle_t *idle)
+{
+    (void)idle; /* being active is all */
+}
+
+/* libuv is about to wait. */
 static void prepare_cb(uv_prepare_t *prepare)
 {
     struct mc_loop *loop = prepare->data;
 
     loop->time->now_ns = 0;
+    if (loop->done != NULL && *loop->done) {
+        /* A timer, which libuv runs before this, has ended what we turn for. */
+        (void)uv_idle_start(&loop->idle, idle_cb);
+    }
 }
 
 static void deadline_cb(uv_timer_t *timer)
@@ -126,6 +139,7 @@ mooncake_err mc_loop_create(uint32_t poll_us, struct mc_loop **out)
     }
     (void)uv_prepare_init(&loop->uv, &loop->prepare);
     (void)uv_prepare_start(&loop->prepare, prepare_cb);
+    (void)uv_idle_init(&loop->uv, &loop->idle);
     (void)uv_timer_init(&loop->uv, &loop->deadline);
     loop->wake.data = loop;
     loop->prepare.data = loop;
@@ -265,11 +279,14 @@ static void turn_with_sleep(struct mc_loop *loop, uint64_t deadline_ns)
         (void)uv_timer_start(&loop->deadline, deadline_cb,
                              mc_left_ms(mc_loop_now_ns(loop), deadline_ns), 0);
     }
-    if (allow_sleep(loop) && !atomic_load(&loop->stop)) {
+    if (allow_sleep(loop)) {
         loop->stats.sleeps++;
         (void)uv_run(&loop->uv, UV_RUN_ONCE);
+    } else {
+        (void)uv_run(&loop->uv, UV_RUN_NOWAIT);
     }
     forbid_sleep(loop);
+    (void)uv_idle_stop(&loop->idle);
     if (deadline_ns != UINT64_MAX) {
         (void)uv_timer_stop(&loop->deadline);
     }
@@ -283,7 +300,6 @@ static void turn_with_sleep(struct mc_loop *loop, uint64_t deadline_ns)
 static void turn(struct mc_loop *loop, uint64_t deadline_ns)
 {
     loop->stats.turns++;
-    run_posts(loop);
     if (mc_loop_now_ns(loop) - loop->last_event_ns < loop->poll_ns) {
         turn_without_sleep(loop);
     } else {
@@ -314,9 +330,11 @@ void mc_loop_run(struct mc_loop *loop)
 mooncake_err mc_loop_run_until(struct mc_loop *loop, const bool *done, uint64_t deadline_ns)
 {
     enter(loop);
+    loop->done = done;
     while (!*done && mc_loop_now_ns(loop) < deadline_ns) {
         turn(loop, deadline_ns);
     }
+    loop->done = NULL;
     loop->running = false;
     return *done ? MOONCAKE_OK : MOONCAKE_ETIMEDOUT;
 }
@@ -325,7 +343,6 @@ void mc_loop_run_ready(struct mc_loop *loop)
 {
     enter(loop);
     loop->stats.turns++;
-    run_posts(loop);
     turn_without_sleep(loop);
     loop->running = false;
 }
@@ -457,6 +474,7 @@ void mc_loop_destroy(struct mc_loop **loop_ptr)
     MC_ASSERT(census.leaked == 0);
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_close((uv_handle_t *)&loop->prepare, NULL);
+    uv_close((uv_handle_t *)&loop->idle, NULL);
     uv_close((uv_handle_t *)&loop->deadline, NULL);
     for (size_t i = 0; loop->has_signals && i < MC_ARRAY_LEN(loop->signals); i++) {
         uv_close((uv_handle_t *)&loop->signals[i], NULL);

@@ -183,7 +183,7 @@ static size_t read_some(struct mc_stream *stream)
     ssize_t n;
     int error;
 
-    if (stream->state == MC_STREAM_CLOSING) {
+    if (stream->state == MC_STREAM_CLOSING || stream->finishing) {
         return 0;
     }
     if (count == 0) {
@@ -220,6 +220,10 @@ static void read_ready(struct mc_stream *stream)
 {
     size_t total = 0;
 
+    if (stream->finishing) {
+        mc_stream_finish_readable(stream);
+        return;
+    }
     if (stream->reading_paused) {
         stop_reading(stream);
         return;
@@ -227,7 +231,7 @@ static void read_ready(struct mc_stream *stream)
     for (unsigned i = 0; i < READS_PER_TURN_MAX && total < READ_LEN_PER_TURN_MAX; i++) {
         size_t n = read_some(stream);
 
-        if (stream->state == MC_STREAM_CLOSING) {
+        if (stream->state == MC_STREAM_CLOSING || stream->finishing) {
             return;
         }
         if (n == 0) {
@@ -245,7 +249,7 @@ static void read_ready(struct mc_stream *stream)
 void mc_stream_resume(struct mc_stream *stream)
 {
     MC_ASSERT_ON_LOOP(stream->loop);
-    if (stream->state != MC_STREAM_UP) {
+    if (stream->state != MC_STREAM_UP || stream->finishing) {
         return;
     }
     stream->reading_paused = false;
@@ -318,6 +322,7 @@ void mc_stream_close(struct mc_stream *stream, mooncake_err why)
     }
     stream->state = MC_STREAM_CLOSING;
     stream->why = why;
+    mc_timer_destroy(&stream->linger);
     mc_stream_connect_abort(stream);
     mc_stream_unwatch(stream);
     stream->closed_post.run = finish_post;
@@ -339,7 +344,7 @@ void mc_stream_fail(struct mc_stream *stream, mooncake_err why, const char *fmt,
 
 bool mc_stream_is_connected(const struct mc_stream *stream)
 {
-    return stream->state == MC_STREAM_UP;
+    return stream->state == MC_STREAM_UP && !stream->finishing;
 }
 
 const char *mc_stream_peer(const struct mc_stream *stream)

@@ -85,6 +85,11 @@ void mc_stream_resume(struct mc_stream *stream);
 /** Begin to close; unsent bytes are dropped. on_closed(why) follows. Calling twice is harmless.
  * After this no byte is written to or read from any memory of the user. */
 void mc_stream_close(struct mc_stream *stream, mooncake_err why);
+/** Send what is queued, tell the peer that no more will come, drop what it still sends, and close
+ * when it has closed too or @p linger_ms have passed; on_closed(OK) follows. A plain close can cost
+ * the peer the last bytes, if it has sent some that were not read. Nothing can be sent and nothing
+ * is read into the user's memory from here on. */
+void mc_stream_finish(struct mc_stream *stream, uint32_t linger_ms);
 bool mc_stream_is_connected(const struct mc_stream *stream);
 /** "10.0.0.7:18515"; valid as long as the stream. */
 const char *mc_stream_peer(const struct mc_stream *stream);

@@ -48,10 +48,13 @@ struct mc_stream {
     int fd;                 /* -1: none */
     int interest;           /* UV_READABLE | UV_WRITABLE as registered */
 
-    bool broken;         /* the kernel has reported an error; what it holds is still read */
-    bool reading_paused; /* on_space has returned 0 */
-    bool send_blocked;   /* the kernel has taken all it can; waiting for UV_WRITABLE */
-    bool flushing;       /* inside mc_stream_flush() */
+    bool broken;             /* the kernel has reported an error; what it holds is still read */
+    bool reading_paused;     /* on_space has returned 0 */
+    bool send_blocked;       /* the kernel has taken all it can; waiting for UV_WRITABLE */
+    bool flushing;           /* inside mc_stream_flush() */
+    bool finishing;          /* mc_stream_finish() was called: input is dropped */
+    bool half_closed;        /* the peer has been told that no more comes */
+    struct mc_timer *linger; /* owned; NULL unless finishing */
     struct mc_send_ring ring;
     struct mc_buf copied;
     size_t queued;
@@ -81,6 +84,10 @@ void mc_stream_tune(int fd);
 void mc_stream_connect_ready(struct mc_stream *stream);
 /** Forget a connect under way. */
 void mc_stream_connect_abort(struct mc_stream *stream);
+
+/** While finishing: the queue is empty, or bytes have come. */
+void mc_stream_finish_flushed(struct mc_stream *stream);
+void mc_stream_finish_readable(struct mc_stream *stream);
 
 /** Tell each queued send that it ends with @p err, and free the queue. */
 void mc_stream_drop_sends(struct mc_stream *stream, mooncake_err err);

@@ -69,7 +69,7 @@ mooncake_err mc_stream_send(struct mc_stream *stream, const void *bytes, size_t 
                             void (*sent)(void *sent_arg, mooncake_err err), void *sent_arg)
 {
     MC_ASSERT_ON_LOOP(stream->loop);
-    if (stream->state == MC_STREAM_CLOSING) {
+    if (stream->state == MC_STREAM_CLOSING || stream->finishing) {
         return mc_err_set(MOONCAKE_ERPC, "the connection to %s is closing", stream->peer);
     }
     if (len > SIZE_MAX / 2 - stream->queued) {
@@ -219,6 +219,9 @@ void mc_stream_flush(struct mc_stream *stream)
     stream->flushing = false;
     if (stream->state != MC_STREAM_CLOSING) {
         mc_stream_update_interest(stream);
+        if (stream->finishing && stream->ring.head == stream->ring.tail) {
+            mc_stream_finish_flushed(stream);
+        }
     }
 }
 

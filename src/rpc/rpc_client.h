@@ -19,6 +19,9 @@
 
 struct mc_rpc_client;
 
+/* Bytes of requests that may wait in a client: one of the greatest size and some small ones. */
+#define MC_RPC_CLIENT_QUEUE_LEN_MAX ((size_t)96 << 20)
+
 /* One call; the caller's memory, which must stay until done. */
 struct mc_rpc_call {
     /* @p body is valid during the call only. With @p err other than OK, body is NULL and the
@@ -27,19 +30,22 @@ struct mc_rpc_call {
     void (*done)(struct mc_rpc_call *call, mooncake_err err, const uint8_t *body, size_t body_len);
     uint64_t deadline_ns; /* monotonic; set by the caller */
 
-    /* Set before done when the connection was lost after the request may have been read by the
-     * peer: it is not known whether it took effect. */
+    /* Set before done when the connection was lost, or the deadline passed, after the request may
+     * have been read by the peer: it is not known whether it took effect. */
     bool maybe_executed;
 
     /* Private to rpc_client. */
     struct mc_list node;
     uint64_t request_id;
+    uint8_t *held; /* owned: the request, while it waits for a connection; NULL: it was sent */
+    size_t held_len;
+    unsigned heap_at;
     uint16_t method;
 };
 
 struct mc_rpc_client_options {
-    uint32_t connect_timeout_ms;
-    uint32_t backoff_min_ms, backoff_max_ms; /* between connection attempts; jittered */
+    uint32_t connect_timeout_ms;             /* for connecting and Hello; 0: 3000 */
+    uint32_t backoff_min_ms, backoff_max_ms; /* between attempts; jittered; 0: 50 and 2000 */
     uint16_t hello_method;                   /* method number of Hello */
     /* The Hello body to send; borrowed for the client's life. */
     const uint8_t *hello_body;
@@ -65,7 +71,8 @@ void mc_rpc_client_destroy(struct mc_rpc_client **client);
  * fails with ERPC if its deadline comes first.
  *
  * @retval EINVAL      the body is above MC_RPC_BODY_LEN_MAX
- * @retval ETASKQUEUE  MC_RPC_IN_FLIGHT_MAX calls are under way
+ * @retval ETASKQUEUE  MC_RPC_IN_FLIGHT_MAX calls are under way, or more than
+ *                     MC_RPC_CLIENT_QUEUE_LEN_MAX bytes of requests are not sent yet
  * @retval ENOMEM
  */
 mooncake_err mc_rpc_call_start(struct mc_rpc_client *client, struct mc_rpc_call *call,

@@ -40,12 +40,14 @@ struct mc_rpc_server_ops {
                              size_t body_len, struct mc_buf *out);
     /* Handle one request: reply now or later, exactly once. */
     void (*handle)(void *arg, struct mc_rpc_request *request);
-    /* The connection is gone. NULL allowed. */
+    /* The connection is gone; from the loop, or from mc_rpc_server_close(). NULL allowed. */
     void (*on_conn_closed)(void *arg, struct mc_rpc_conn *conn);
 };
 
 struct mc_rpc_server_stats {
-    struct mc_counter accepted, refused, bad_frames, requests, replies;
+    struct mc_counter accepted; /* connections */
+    struct mc_counter refused;  /* connections: too many, or Hello was refused */
+    struct mc_counter bad_frames, requests, replies;
     struct mc_gauge connections;
 };
 
@@ -56,7 +58,8 @@ mooncake_err mc_rpc_server_open(struct mc_loop *loop, const char *address,
 uint16_t mc_rpc_server_port(const struct mc_rpc_server *server);
 /**
  * Send the answer and free the request. With @p status OK @p body is the reply message; otherwise
- * body is ignored and mooncake_last_error() goes along as the sentence. @p body is copied.
+ * body is ignored and mooncake_last_error() goes along as the sentence (it is empty when handle is
+ * entered). @p body is copied. Replies go out together at the end of the turn.
  */
 void mc_rpc_reply(struct mc_rpc_request *request, mooncake_err status, const void *body,
                   size_t body_len);
@@ -71,10 +74,11 @@ void *mc_rpc_conn_data(const struct mc_rpc_conn *conn);
 
 const struct mc_rpc_server_stats *mc_rpc_server_stats(const struct mc_rpc_server *server);
 /** Stop accepting; answered connections are closed when their replies are out, or after
- * @p grace_ms. Then @p done. */
+ * @p grace_ms. Then @p done, from the loop; not if the server is closed before that. */
 void mc_rpc_server_drain(struct mc_rpc_server *server, uint32_t grace_ms, void (*done)(void *arg),
                          void *done_arg);
-/** Close at once. Nulls *server. */
+/** Close at once. No callback comes any more; requests that are not answered yet may still be
+ * (mc_rpc_reply() frees them). Nulls *server. */
 void mc_rpc_server_close(struct mc_rpc_server **server);
 
 #endif

@@ -135,6 +135,7 @@ static void parse__duration_beyond_64_bits_is_refused(void **state)
     assert_int_equal(mc_parse_duration("18446744073709551616", 1, &ms), MOONCAKE_EINVAL);
     assert_int_equal(mc_parse_duration("18446744073709552s", 1, &ms), MOONCAKE_EINVAL);
     assert_int_equal(mc_parse_duration("18446744073709551615", 1000, &ms), MOONCAKE_EINVAL);
+    assert_int_equal(mc_parse_duration("18446744073709551.616s", 1, &ms), MOONCAKE_EINVAL);
     assert_int_equal(ms, UNTOUCHED);
     assert_non_null(strstr(mooncake_last_error(), "too long"));
 }

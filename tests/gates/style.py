@@ -9,7 +9,8 @@ from csource import Finding, Source, c_files, report, root_from_args
 
 FUNCTION_LINES_MAX = 70
 
-LATER = re.compile(r"\b(TODO|FIXME|XXX)\b")
+# In pieces, so that a search for these words finds work left for later and not this line.
+LATER = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK"]) + r")\b")
 
 
 def check_functions(source):

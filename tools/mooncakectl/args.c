@@ -269,23 +269,18 @@ static enum mc_exit check(const struct mc_ctl *ctl, const struct mc_command *com
     return MC_EXIT_OK;
 }
 
-enum mc_exit mc_args_parse(int argc, char **argv, struct mc_ctl *out_ctl,
-                           const struct mc_command **out_command)
+/* Tell words from options; the words move to the front of argv. */
+static enum mc_exit read_words(struct mc_ctl *ctl, int argc, char **argv, unsigned *given,
+                               size_t *out_words)
 {
-    struct mc_ctl *ctl = out_ctl;
     bool options_end = false;
-    unsigned given = 0;
     size_t words = 0;
 
-    /* Ahead of the rest: also a fault before --json is to be told as JSON. */
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        ctl->json = ctl->json || strcmp(argv[i], "--json") == 0;
-    }
     for (int i = 1; i < argc; i++) {
         if (!options_end && strcmp(argv[i], "--") == 0) {
             options_end = true;
         } else if (!options_end && argv[i][0] == '-' && argv[i][1] != '\0') {
-            enum mc_exit status = read_option(ctl, argc, argv, &i, &given);
+            enum mc_exit status = read_option(ctl, argc, argv, &i, given);
 
             if (status != MC_EXIT_OK) {
                 return status;
@@ -294,14 +289,35 @@ enum mc_exit mc_args_parse(int argc, char **argv, struct mc_ctl *out_ctl,
             argv[words++] = argv[i];
         }
     }
+    *out_words = words;
+    return MC_EXIT_OK;
+}
+
+enum mc_exit mc_args_parse(int argc, char **argv, struct mc_ctl *out_ctl,
+                           const struct mc_command **out_command)
+{
+    struct mc_ctl *ctl = out_ctl;
+    enum mc_exit status;
+    unsigned given = 0;
+    size_t words = 0;
+    bool help;
+
+    /* Ahead of the rest: also a fault before --json is to be told as JSON. */
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        ctl->json = ctl->json || strcmp(argv[i], "--json") == 0;
+    }
+    status = read_words(ctl, argc, argv, &given, &words);
+    if (status != MC_EXIT_OK) {
+        return status;
+    }
     ctl->topic = words > 0 ? argv[0] : NULL;
     ctl->words = argv + 1;
     ctl->words_count = words > 0 ? words - 1 : 0;
-    if ((given & MC_OPTION_BIT(MC_CTL_HELP)) != 0 ||
-        (ctl->topic != NULL && strcmp(ctl->topic, "help") == 0)) {
-        if (ctl->topic != NULL && strcmp(ctl->topic, "help") == 0) {
-            ctl->topic = ctl->words_count > 0 ? ctl->words[0] : NULL;
-        }
+    help = ctl->topic != NULL && strcmp(ctl->topic, "help") == 0;
+    if (help) {
+        ctl->topic = ctl->words_count > 0 ? ctl->words[0] : NULL;
+    }
+    if (help || (given & MC_OPTION_BIT(MC_CTL_HELP)) != 0) {
         *out_command = mc_command_find("help");
         return MC_EXIT_OK;
     }

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""mooncakectl on a real pool: each command in text and JSON, and what it says when things are wrong.
+
+usage: test_pool.py DIRECTORY_OF_THE_PROGRAMS"""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from pool import Pool, die_with_parent
+
+PROGRAMS = sys.argv.pop(1)
+SEGMENT = 256 << 20
+KEY_MAX = 4096
+
+
+def run(address, *args, data=b""):
+    """Exit status, stdout, stderr."""
+    env = {**os.environ, "MOONCAKE_MASTER": address}
+    result = subprocess.run([os.path.join(PROGRAMS, "mooncakectl"), *args], input=data, env=env,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False,
+                            preexec_fn=die_with_parent)
+    return result.returncode, result.stdout, result.stderr.decode()
+
+
+class OnePool(unittest.TestCase):
+    """Tests that share a pool of two stores; each uses keys of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.pool = Pool(PROGRAMS, [str(SEGMENT), str(SEGMENT)])
+        cls.addClassCleanup(cls.pool.close)
+
+    def ctl(self, *args, data=b""):
+        return run(self.pool.address, *args, data=data)
+
+    def ok(self, *args, data=b""):
+        """stdout of a command that must succeed."""
+        status, out, err = self.ctl(*args, data=data)
+        self.assertEqual((status, err), (0, ""), args[:3])
+        return out
+
+    def json(self, *args, status=0):
+        got, out, err = self.ctl(*args, "--json")
+        self.assertEqual(got, status, err)
+        return json.loads(out)
+
+
+class Objects(OnePool):
+    def test_values_come_back_as_they_went(self):
+        values = {"empty": b"", "one": b"\0", "bytes": bytes(range(256)),
+                  "page": random.Random(1).randbytes(1310720)}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, value in values.items():
+                path = os.path.join(folder, name)
+                with open(path, "wb") as file:
+                    file.write(value)
+                self.ok("put", "file/" + name, path)
+                self.ok("put", "stdin/" + name, "-", data=value)
+            for name, value in values.items():
+                self.assertEqual(self.ok("get", "file/" + name), value)
+                self.assertEqual(self.ok("get", "stdin/" + name, "-"), value)
+                path = os.path.join(folder, "copy")
+                self.assertEqual(self.json("get", "file/" + name, path),
+                                 {"key": "file/" + name, "len": len(value), "file": path})
+                with open(path, "rb") as file:
+                    self.assertEqual(file.read(), value)
+                self.assertEqual(self.json("key", "stdin/" + name)["len"], len(value))
+
+    def test_a_value_of_100_mb(self):
+        value = random.Random(2).randbytes(1 << 20) * 100
+        self.ok("put", "large", "-", data=value)
+        self.assertTrue(self.ok("get", "large") == value)
+        self.ok("rm", "--force", "large")
+
+    def test_put_keeps_what_is_there(self):
+        self.ok("put", "kept", "-", data=b"first")
+        status, out, err = self.ctl("put", "kept", "-", data=b"second")
+        self.assertEqual((status, out), (1, b""))
+        self.assertIn("kept", err)
+        self.assertIn("[EEXIST -705]", err)
+        self.assertEqual(self.ok("get", "kept"), b"first")
+
+    def test_a_miss(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "untouched")
+            for command in (["get", "missing"], ["get", "missing", path], ["key", "missing"]):
+                status, out, err = self.ctl(*command)
+                self.assertEqual((status, out), (1, b""))
+                self.assertIn("missing", err)
+                self.assertIn("[ENOENT -704]", err)
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(self.json("get", "missing", "x", status=1)["error"]["code"], -704)
+        self.assertEqual(self.ctl("rm", "missing")[:2], (1, b"no such key: missing\n"))
+
+    def test_exist_and_rm(self):
+        self.ok("put", "here", "-", data=b"x")
+        self.assertEqual(self.ok("exist", "here"), b"yes here\n")
+        self.assertEqual(self.ctl("exist", "here", "nowhere", "here")[:2],
+                         (1, b"yes here\nno  nowhere\nyes here\n"))
+        self.assertEqual(self.json("exist", "here", "nowhere", status=1)["keys"],
+                         [{"key": "here", "exists": True}, {"key": "nowhere", "exists": False}])
+        status, out, err = self.ctl("rm", "here")
+        self.assertEqual((status, out), (4, b""), "exist granted a lease")
+        self.assertIn("[ELEASED -706]", err)
+        self.assertIn("--force", err)
+        self.assertEqual(self.ok("rm", "--force", "here"), b"removed here\n")
+        self.assertEqual(self.ctl("exist", "here")[0], 1)
+
+    def test_bad_keys(self):
+        longest = "k" * KEY_MAX
+        self.ok("put", longest, "-", data=b"x")
+        self.assertEqual(self.ok("get", longest), b"x")
+        for key in ("", longest + "k"):
+            for args in (["put", key, "-"], ["get", key], ["key", key], ["exist", key],
+                         ["rm", key]):
+                status, out, err = self.ctl(*args)
+                self.assertEqual((status, out), (2, b""), (args[0], err))
+                self.assertIn("[EBADKEY -400]", err)
+                self.assertLess(len(err), 1000)
+
+    def test_a_value_that_can_never_fit(self):
+        self.ok("put", "small", "-", data=b"x")
+        with tempfile.NamedTemporaryFile() as sparse:
+            sparse.truncate(2 * SEGMENT + (64 << 20))
+            status, out, err = self.ctl("put", "huge", sparse.name)
+        self.assertEqual((status, out), (4, b""))
+        self.assertIn("[ENOSPACE -200]", err)
+        self.assertEqual(self.ok("get", "small"), b"x")
+        self.assertEqual(self.ctl("exist", "huge")[0], 1)
+
+
+class Questions(OnePool):
+    def test_key(self):
+        self.ok("put", "two", "-", "--replicas=2", "--soft-pin", data=b"x" * 1000)
+        key = self.json("key", "two")
+        self.assertEqual((key["state"], key["len"], key["replicas"], key["pin"]),
+                         ("readable", 1000, 2, "soft"))
+        self.assertGreater(key["soft_pin_left_ms"], 0)
+        self.assertEqual(key["lease_left_ms"], 0, "a put grants no lease")
+        self.assertEqual(len({extent["segment"] for extent in key["extents"]}), 2)
+        self.ok("get", "two")
+        self.assertGreater(self.json("key", "two")["lease_left_ms"], 0)
+        text = self.ok("key", "two").decode()
+        self.assertIn("readable", text)
+        self.assertIn("copies     2", text)
+
+    def test_ls(self):
+        keys = [b"plain", b"two words", b"back\\slash", b"line\nfeed", b"\xff\xfe"]
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            for key in keys:
+                self.assertEqual(run(pool.address, "put", os.fsdecode(key), "-")[0], 0)
+            text = run(pool.address, "ls")[1].decode()
+            self.assertEqual(sorted(text.splitlines()),
+                             sorted(["plain", "two words", r"back\\slash", r"line\x0Afeed",
+                                     r"\xFF\xFE"]))
+            raw = run(pool.address, "ls", "--null")[1]
+            self.assertEqual(sorted(raw.split(b"\0")), sorted(keys + [b""]))
+            listed = json.loads(run(pool.address, "ls", "--json")[1])
+            self.assertEqual(listed["count"], len(keys))
+            self.assertIn({"hex": "fffe"}, listed["keys"])
+            self.assertEqual(json.loads(run(pool.address, "ls", "--limit=2", "--json")[1])["count"],
+                             2)
+            removed = json.loads(run(pool.address, "rm", "--all", "--json")[1])
+            self.assertEqual(removed, {"removed": len(keys), "left": 0})
+            self.assertEqual(run(pool.address, "ls")[:2], (0, b""))
+
+    def test_status(self):
+        self.ok("put", "status", "-", data=b"x" * 100000)
+        before = self.json("status")
+        self.assertEqual(before["capacity"], 2 * SEGMENT)
+        self.assertEqual((before["segments"], before["stores"]), (2, 2))
+        self.assertGreaterEqual(before["keys"], 1)
+        self.assertGreaterEqual(before["used"], 100000)
+        self.ok("get", "status")
+        self.ctl("get", "nothing")
+        after = self.json("status")
+        self.assertEqual(after["hits"] - before["hits"], 1)
+        self.assertEqual(after["misses"] - before["misses"], 1)
+        self.assertEqual(after["clients"], 0, "a tool is no client")
+        text = self.ok("status").decode()
+        self.assertRegex(text, r"(?m)^capacity +512\.0 MiB$")
+        self.assertRegex(text, r"(?m)^master +mooncake_master ")
+
+    def test_segments_clients_config(self):
+        segments = self.json("segments")["segments"]
+        self.assertEqual([s["len"] for s in segments], [SEGMENT, SEGMENT])
+        self.assertEqual([s["state"] for s in segments], ["ok", "ok"])
+        self.assertEqual(len({s["name"] for s in segments}), 2)
+        self.assertEqual(len(self.ok("segments").splitlines()), 3)
+        clients = self.json("clients")["clients"]
+        self.assertEqual([c["role"] for c in clients], ["store", "store"])
+        self.assertEqual({c["client_id"] for c in clients}, {s["client_id"] for s in segments})
+        self.assertEqual(len(self.ok("clients").splitlines()), 3)
+        config = {o["name"]: o for o in self.json("config")["configuration"]}
+        self.assertEqual((config["rpc_port"]["value"], config["rpc_port"]["source"]), ("0", "flag"))
+        self.assertIn(b"rpc_port", self.ok("config"))
+
+
+def free_port():
+    """A port on which nobody listens (any more)."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class OutOfReach(OnePool):
+    def assert_unreachable(self, address, *words):
+        started = time.monotonic()
+        status, out, err = run(address, "--timeout=5s", "status")
+        self.assertLess(time.monotonic() - started, 15)
+        self.assertEqual((status, out), (3, b""), err)
+        for word in (*words, address, "cannot reach the pool", "MOONCAKE_MASTER"):
+            self.assertIn(word, err)
+        status, out, _ = run(address, "--timeout=5s", "status", "--json")
+        self.assertEqual(status, 3)
+        self.assertIn(json.loads(out)["error"]["name"], ("ERPC", "ETIMEDOUT"))
+
+    def test_nobody_listens(self):
+        self.assert_unreachable(f"127.0.0.1:{free_port()}")
+
+    def test_the_metrics_port(self):
+        self.assert_unreachable(self.pool.metrics_address)
+
+    def test_the_data_port_of_a_store(self):
+        self.assert_unreachable(f"127.0.0.1:{self.pool.stores[0].ports()['data_port']}")
+
+    def test_somebody_who_says_nothing(self):
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            self.assert_unreachable(f"127.0.0.1:{silent.getsockname()[1]}")
+
+    def test_no_address(self):
+        for address in ("nonsense", "127.0.0.1:notaport", "127.0.0.1:70000", ":"):
+            status, out, err = run(address, "status")
+            self.assertEqual((status, out), (2, b""), (address, err))
+            self.assertIn("[EINVAL -600]", err)
+
+    def test_a_store_that_died(self):
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            self.assertEqual(run(pool.address, "put", "lost", "-", data=b"x")[0], 0)
+            pool.stores[0].stop(signal.SIGKILL)
+            started = time.monotonic()
+            status, out, err = run(pool.address, "--timeout=5s", "get", "lost")
+            self.assertLess(time.monotonic() - started, 15)
+            self.assertEqual(out, b"")
+            self.assertIn(status, (1, 3), err)
+            self.assertIn('cannot get "lost"', err)
+
+    def test_a_frozen_master(self):
+        with Pool(PROGRAMS) as pool:
+            pool.master.process.send_signal(signal.SIGSTOP)
+            started = time.monotonic()
+            status, out, err = run(pool.address, "--timeout=1s", "status")
+            self.assertLess(time.monotonic() - started, 10)
+            self.assertEqual((status, out), (3, b""), err)
+
+
+class Ends(unittest.TestCase):
+    def test_daemons_end_cleanly_when_told(self):
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            for daemon in reversed(pool.daemons):
+                self.assertEqual(daemon.stop(), 0, daemon.log_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

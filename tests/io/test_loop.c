@@ -1,0 +1,538 @@
+/* Loops, posts and timers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "io/loop.h"
+
+#define WAIT_NS (20 * MC_NS_PER_S)
+
+static uint64_t in_ms(uint64_t ms)
+{
+    return mc_deadline_ns(mc_monotonic_ns(), ms);
+}
+
+static struct mc_loop *open_loop(uint32_t poll_us)
+{
+    struct mc_loop *loop = NULL;
+
+    assert_int_equal(mc_mem_live_count(), 0);
+    assert_int_equal(mc_loop_create(poll_us, &loop), MOONCAKE_OK);
+    return loop;
+}
+
+static void close_loop(struct mc_loop *loop)
+{
+    mc_loop_destroy(&loop);
+    assert_null(loop);
+    assert_int_equal(mc_mem_live_count(), 0);
+}
+
+static void run_until(struct mc_loop *loop, const bool *flag)
+{
+    assert_int_equal(mc_loop_run_until(loop, flag, mc_monotonic_ns() + WAIT_NS), MOONCAKE_OK);
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+static void loop__run_until_ends_at_its_deadline_and_not_before(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    const bool never = false;
+
+    (void)state;
+    for (uint64_t ms = 0; ms < 8; ms++) {
+        uint64_t deadline_ns = in_ms(ms);
+
+        assert_int_equal(mc_loop_run_until(loop, &never, deadline_ns), MOONCAKE_ETIMEDOUT);
+        assert_true(mc_monotonic_ns() >= deadline_ns);
+        assert_true(mc_monotonic_ns() < deadline_ns + MC_NS_PER_S);
+    }
+    close_loop(loop);
+}
+
+static void loop__run_until_returns_at_once_when_all_is_done(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    const bool done = true;
+
+    (void)state;
+    assert_int_equal(mc_loop_run_until(loop, &done, 1), MOONCAKE_OK);
+    assert_int_equal(mc_loop_stats(loop).turns, 0);
+    close_loop(loop);
+}
+
+static void loop__stop_soon_before_run_is_not_forgotten(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+
+    (void)state;
+    mc_loop_stop_soon(loop);
+    mc_loop_run(loop); /* the test's time limit bites if this does not return */
+    close_loop(loop);
+}
+
+static void loop__polls_for_its_time_before_it_sleeps(void **state)
+{
+    const bool never = false;
+    struct mc_loop *loop = open_loop(1000000);
+    struct mc_loop_stats stats;
+
+    (void)state;
+    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(5)), MOONCAKE_ETIMEDOUT);
+    stats = mc_loop_stats(loop);
+    assert_int_equal(stats.sleeps, 0);
+    assert_true(stats.turns > 10);
+    assert_true(stats.idle_poll_ns > 4 * MC_NS_PER_MS);
+    close_loop(loop);
+
+    loop = open_loop(1000);
+    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(20)), MOONCAKE_ETIMEDOUT);
+    stats = mc_loop_stats(loop);
+    assert_in_range(stats.sleeps, 1, 5);
+    assert_true(stats.idle_poll_ns < 15 * MC_NS_PER_MS);
+    close_loop(loop);
+
+    loop = open_loop(0);
+    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(5)), MOONCAKE_ETIMEDOUT);
+    stats = mc_loop_stats(loop);
+    assert_int_equal(stats.idle_poll_ns, 0);
+    assert_in_range(stats.turns, 1, 5);
+    close_loop(loop);
+}
+
+static void *adopt(void *arg)
+{
+    mc_loop_adopt(arg);
+    return mc_loop_is_owner(arg) ? arg : NULL;
+}
+
+static void loop__is_owned_by_the_thread_that_adopted_it_last(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    pthread_t thread;
+    void *result = NULL;
+
+    (void)state;
+    assert_true(mc_loop_is_owner(loop));
+    assert_int_equal(pthread_create(&thread, NULL, adopt, loop), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, loop);
+    assert_false(mc_loop_is_owner(loop));
+    mc_loop_adopt(loop);
+    close_loop(loop);
+}
+
+static void unused(void *arg)
+{
+    (void)arg;
+}
+
+static void loop__destroy_with_an_open_handle_stops_the_process(void **state)
+{
+    static const struct rlimit no_core = {0, 0};
+    int status = 0;
+    pid_t pid = fork();
+
+    (void)state;
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct mc_loop *loop = NULL;
+        struct mc_timer *timer = NULL;
+
+        (void)setrlimit(RLIMIT_CORE, &no_core);
+        (void)!freopen("/dev/null", "w", stderr);
+        (void)signal(SIGABRT, SIG_DFL);
+        if (mc_loop_create(0, &loop) == MOONCAKE_OK &&
+            mc_timer_create(loop, unused, NULL, &timer) == MOONCAKE_OK) {
+            mc_loop_destroy(&loop);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+/* ---- posts --------------------------------------------------------------------------------- */
+
+struct note {
+    struct mc_post post;
+    struct mc_loop *loop;
+    unsigned number;
+    unsigned runs;
+    bool ran;
+    bool on_owner;
+};
+
+static void note_run(struct mc_post *post)
+{
+    struct note *note = MC_CONTAINER_OF(post, struct note, post);
+
+    note->runs++;
+    note->ran = true;
+    note->on_owner = mc_loop_is_owner(note->loop);
+}
+
+static void note_init(struct note *note, struct mc_loop *loop)
+{
+    memset(note, 0, sizeof(*note));
+    note->post.run = note_run;
+    note->loop = loop;
+}
+
+static void repost_run(struct mc_post *post)
+{
+    struct note *note = MC_CONTAINER_OF(post, struct note, post);
+
+    if (++note->runs < 3) {
+        mc_loop_post(note->loop, post);
+    } else {
+        note->ran = true;
+    }
+}
+
+static void loop__post_of_the_own_thread_runs_also_when_made_by_a_post(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct note note;
+
+    (void)state;
+    note_init(&note, loop);
+    note.post.run = repost_run;
+    mc_loop_post(loop, &note.post);
+    assert_int_equal(note.runs, 0);
+    run_until(loop, &note.ran);
+    assert_int_equal(note.runs, 3);
+    assert_int_equal(mc_loop_stats(loop).sleeps, 0);
+    close_loop(loop);
+}
+
+static void loop__destroy_runs_posts_that_wait(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct note note;
+
+    (void)state;
+    note_init(&note, loop);
+    mc_loop_post(loop, &note.post);
+    close_loop(loop);
+    assert_int_equal(note.runs, 1);
+}
+
+static void *post_later(void *arg)
+{
+    struct note *note = arg;
+
+    (void)usleep(2000); /* not a wait for something: makes it likely that the loop sleeps */
+    mc_loop_post(note->loop, &note->post);
+    return NULL;
+}
+
+static void loop__post_of_another_thread_wakes_a_sleeping_loop(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct note note;
+    pthread_t thread;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        uint64_t start_ns = mc_monotonic_ns();
+
+        note_init(&note, loop);
+        assert_int_equal(pthread_create(&thread, NULL, post_later, &note), 0);
+        run_until(loop, &note.ran);
+        assert_true(note.on_owner);
+        assert_true(mc_monotonic_ns() - start_ns < 5 * MC_NS_PER_S);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    assert_true(mc_loop_stats(loop).sleeps > 0);
+    close_loop(loop);
+}
+
+#define POSTERS 4u
+#define POSTS_EACH 5000u
+
+struct poster {
+    struct mc_loop *loop;
+    struct note *notes;
+    pthread_t thread;
+};
+
+static atomic_uint order_errors, runs_total;
+
+static void ordered_run(struct mc_post *post)
+{
+    struct note *note = MC_CONTAINER_OF(post, struct note, post);
+    unsigned index = note->number % POSTS_EACH;
+
+    note->runs++;
+    if (!mc_loop_is_owner(note->loop) || (index > 0 && (note - 1)->runs != 1)) {
+        (void)atomic_fetch_add(&order_errors, 1);
+    }
+    (void)atomic_fetch_add(&runs_total, 1);
+}
+
+static void *post_many(void *arg)
+{
+    struct poster *poster = arg;
+
+    for (unsigned i = 0; i < POSTS_EACH; i++) {
+        mc_loop_post(poster->loop, &poster->notes[i].post);
+    }
+    return NULL;
+}
+
+static void loop__posts_of_many_threads_run_once_each_in_their_order(void **state)
+{
+    static struct note notes[POSTERS * POSTS_EACH];
+    struct poster posters[POSTERS];
+    struct mc_loop *loop = open_loop(20);
+
+    (void)state;
+    atomic_store(&order_errors, 0);
+    atomic_store(&runs_total, 0);
+    for (unsigned i = 0; i < POSTERS * POSTS_EACH; i++) {
+        note_init(&notes[i], loop);
+        notes[i].post.run = ordered_run;
+        notes[i].number = i;
+    }
+    assert_int_equal(mc_loop_start(loop, "test"), MOONCAKE_OK);
+    for (unsigned i = 0; i < POSTERS; i++) {
+        posters[i].loop = loop;
+        posters[i].notes = notes + (size_t)i * POSTS_EACH;
+        assert_int_equal(pthread_create(&posters[i].thread, NULL, post_many, &posters[i]), 0);
+    }
+    for (unsigned i = 0; i < POSTERS; i++) {
+        assert_int_equal(pthread_join(posters[i].thread, NULL), 0);
+    }
+    mc_loop_stop(loop); /* what was posted before runs before the thread ends */
+    assert_int_equal(atomic_load(&runs_total), POSTERS * POSTS_EACH);
+    assert_int_equal(atomic_load(&order_errors), 0);
+    close_loop(loop);
+}
+
+static void look_at_thread(struct mc_post *post)
+{
+    struct note *note = MC_CONTAINER_OF(post, struct note, post);
+    char name[16] = "";
+    sigset_t set;
+
+    (void)pthread_getname_np(pthread_self(), name, sizeof(name));
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &set);
+    note->number = strcmp(name, "fifteen-letters") == 0 && sigismember(&set, SIGTERM) == 1 &&
+                   sigismember(&set, SIGUSR1) == 1;
+}
+
+static void loop__thread_has_its_name_and_takes_no_signals(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct note note;
+
+    (void)state;
+    note_init(&note, loop);
+    note.post.run = look_at_thread;
+    assert_int_equal(mc_loop_start(loop, "fifteen-letters-and-more"), MOONCAKE_OK);
+    mc_loop_post(loop, &note.post);
+    mc_loop_stop(loop);
+    assert_true(mc_loop_is_owner(loop));
+    assert_int_equal(note.number, 1);
+    close_loop(loop);
+}
+
+/* ---- timers -------------------------------------------------------------------------------- */
+
+struct ticks {
+    struct mc_loop *loop;
+    struct mc_timer *timer;
+    uint64_t fired_ns; /* loop's time at the last */
+    unsigned count, destroy_at, done_at;
+    bool done;
+};
+
+static void on_tick(void *arg)
+{
+    struct ticks *ticks = arg;
+
+    ticks->fired_ns = mc_loop_now_ns(ticks->loop);
+    ticks->count++;
+    ticks->done = ticks->count >= ticks->done_at;
+    if (ticks->count == ticks->destroy_at) {
+        mc_timer_destroy(&ticks->timer);
+    }
+}
+
+static struct ticks open_timer(struct mc_loop *loop)
+{
+    return (struct ticks){.loop = loop, .done_at = 1};
+}
+
+static void timer__does_not_fire_early_even_if_the_loop_stood_still(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct ticks ticks = open_timer(loop);
+    uint64_t start_ns;
+
+    (void)state;
+    assert_int_equal(mc_timer_create(loop, on_tick, &ticks, &ticks.timer), MOONCAKE_OK);
+    mc_loop_run_ready(loop);
+    (void)usleep(30000); /* the loop's own time is old now */
+    for (uint64_t ms = 1; ms < 20; ms += 3) {
+        ticks.done = false;
+        start_ns = mc_monotonic_ns();
+        mc_timer_set(ticks.timer, ms, 0);
+        run_until(loop, &ticks.done);
+        assert_true(mc_monotonic_ns() - start_ns >= ms * MC_NS_PER_MS);
+        assert_true(ticks.fired_ns - start_ns >= ms * MC_NS_PER_MS); /* time is fresh in fire */
+    }
+    mc_timer_destroy(&ticks.timer);
+    close_loop(loop);
+}
+
+static void timer__that_ends_the_wait_is_not_followed_by_a_sleep(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct ticks ticks = open_timer(loop);
+    uint64_t start_ns;
+
+    (void)state;
+    assert_int_equal(mc_timer_create(loop, on_tick, &ticks, &ticks.timer), MOONCAKE_OK);
+    mc_timer_set(ticks.timer, 1, 0);
+    (void)usleep(5000); /* due before libuv is entered: it fires before the wait, not in it */
+    start_ns = mc_monotonic_ns();
+    assert_int_equal(mc_loop_run_until(loop, &ticks.done, in_ms(5000)), MOONCAKE_OK);
+    assert_true(mc_monotonic_ns() - start_ns < 4 * MC_NS_PER_S);
+    mc_timer_destroy(&ticks.timer);
+    close_loop(loop);
+}
+
+static void timer__repeats_until_cleared(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct ticks ticks = open_timer(loop);
+    const bool never = false;
+
+    (void)state;
+    ticks.done_at = 3;
+    assert_int_equal(mc_timer_create(loop, on_tick, &ticks, &ticks.timer), MOONCAKE_OK);
+    mc_timer_set(ticks.timer, 0, 1);
+    run_until(loop, &ticks.done);
+    mc_timer_clear(ticks.timer);
+    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(5)), MOONCAKE_ETIMEDOUT);
+    assert_int_equal(ticks.count, 3);
+    mc_timer_destroy(&ticks.timer);
+    close_loop(loop);
+}
+
+static void timer__setting_again_replaces_the_earlier_setting(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct ticks ticks = open_timer(loop);
+
+    (void)state;
+    assert_int_equal(mc_timer_create(loop, on_tick, &ticks, &ticks.timer), MOONCAKE_OK);
+    mc_timer_set(ticks.timer, 3600000, 0);
+    mc_timer_set(ticks.timer, 1, 0);
+    run_until(loop, &ticks.done);
+    assert_int_equal(ticks.count, 1);
+    mc_timer_destroy(&ticks.timer);
+    close_loop(loop);
+}
+
+static void timer__may_be_destroyed_while_it_fires(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct ticks ticks = open_timer(loop);
+    const bool never = false;
+
+    (void)state;
+    ticks.destroy_at = 2;
+    assert_int_equal(mc_timer_create(loop, on_tick, &ticks, &ticks.timer), MOONCAKE_OK);
+    mc_timer_set(ticks.timer, 1, 1);
+    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(10)), MOONCAKE_ETIMEDOUT);
+    assert_int_equal(ticks.count, 2);
+    assert_null(ticks.timer);
+    close_loop(loop);
+}
+
+/* ---- signals, errors ------------------------------------------------------------------------ */
+
+static int last_signal;
+static bool got_signal;
+
+static void on_signal(void *arg, int signum)
+{
+    (void)arg;
+    last_signal = signum;
+    got_signal = true;
+}
+
+static void loop__hears_sigterm_and_sigint(void **state)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+    struct mc_loop *loop = open_loop(0);
+
+    (void)state;
+    assert_int_equal(mc_loop_on_signal(loop, on_signal, NULL), MOONCAKE_OK);
+    for (size_t i = 0; i < MC_ARRAY_LEN(numbers); i++) {
+        got_signal = false;
+        assert_int_equal(kill(getpid(), numbers[i]), 0);
+        run_until(loop, &got_signal);
+        assert_int_equal(last_signal, numbers[i]);
+    }
+    close_loop(loop);
+}
+
+static void loop__create_out_of_memory_leaves_nothing_behind(void **state)
+{
+    struct mc_loop *const before = (struct mc_loop *)0x1;
+    struct mc_loop *loop = before;
+
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        mc_mem_fail_after(n);
+        assert_int_equal(mc_loop_create(0, &loop), MOONCAKE_ENOMEM);
+        assert_ptr_equal(loop, before);
+        assert_int_equal(mc_mem_live_count(), 0);
+    }
+    mc_mem_fail_after(-1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loop__run_until_ends_at_its_deadline_and_not_before),
+        cmocka_unit_test(loop__run_until_returns_at_once_when_all_is_done),
+        cmocka_unit_test(loop__stop_soon_before_run_is_not_forgotten),
+        cmocka_unit_test(loop__polls_for_its_time_before_it_sleeps),
+        cmocka_unit_test(loop__is_owned_by_the_thread_that_adopted_it_last),
+        cmocka_unit_test(loop__destroy_with_an_open_handle_stops_the_process),
+        cmocka_unit_test(loop__post_of_the_own_thread_runs_also_when_made_by_a_post),
+        cmocka_unit_test(loop__destroy_runs_posts_that_wait),
+        cmocka_unit_test(loop__post_of_another_thread_wakes_a_sleeping_loop),
+        cmocka_unit_test(loop__posts_of_many_threads_run_once_each_in_their_order),
+        cmocka_unit_test(loop__thread_has_its_name_and_takes_no_signals),
+        cmocka_unit_test(timer__does_not_fire_early_even_if_the_loop_stood_still),
+        cmocka_unit_test(timer__that_ends_the_wait_is_not_followed_by_a_sleep),
+        cmocka_unit_test(timer__repeats_until_cleared),
+        cmocka_unit_test(timer__setting_again_replaces_the_earlier_setting),
+        cmocka_unit_test(timer__may_be_destroyed_while_it_fires),
+        cmocka_unit_test(loop__hears_sigterm_and_sigint),
+        cmocka_unit_test(loop__create_out_of_memory_leaves_nothing_behind),
+    };
+
+    return cmocka_run_group_tests_name("io/loop", tests, NULL, NULL);
+}
