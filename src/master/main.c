@@ -1,0 +1,299 @@
+/* mooncake_master: options, then the parts bottom-up, run until SIGTERM or SIGINT, tear down. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/option.h"
+#include "io/loop.h"
+#include "master/master.h"
+
+#define EXIT_FAILED 1
+#define EXIT_USAGE 2
+
+/* Requests under way at SIGTERM may take so long; a second signal ends at once. */
+#define DRAIN_GRACE_MS 2000u
+
+struct conf {
+    uint16_t rpc_port, metrics_port;
+    char *rpc_address, *port_file, *log_level;
+    uint64_t default_kv_lease_ttl, default_kv_soft_pin_ttl, client_ttl;
+    uint64_t put_start_discard_timeout_sec, put_start_release_timeout_sec;
+    double eviction_high_watermark_ratio, eviction_ratio;
+    bool allow_evict_soft_pinned_objects;
+    uint32_t poll_us;
+};
+
+#define OPTION(field, kind, ...) MC_OPTION(struct conf, field, kind, __VA_ARGS__)
+
+static const struct mc_option option_table[] = {
+    OPTION(rpc_port, PORT, "50051", "port for clients and stores; 0 lets the kernel pick",
+           .alias = "port"),
+    OPTION(rpc_address, TEXT, "0.0.0.0", "address to listen on, for both ports"),
+    OPTION(metrics_port, PORT, "9003", "port of the admin HTTP pages; 0 lets the kernel pick"),
+    OPTION(port_file, TEXT, "", "file to write the ports in use to, once serving"),
+    OPTION(default_kv_lease_ttl, MS, "10s", "time that a read protects an object, in ms",
+           .max = UINT32_MAX),
+    OPTION(default_kv_soft_pin_ttl, MS, "30m", "time of a soft pin that names none, in ms",
+           .max = UINT32_MAX),
+    OPTION(client_ttl, SECONDS, "10", "silence after which a client or store is gone, in seconds",
+           .min = 100, .max = UINT32_MAX),
+    OPTION(put_start_discard_timeout_sec, SECONDS, "30",
+           "time after which another put may take the key of an unfinished one, in seconds",
+           .min = 1, .max = UINT32_MAX),
+    OPTION(put_start_release_timeout_sec, SECONDS, "600",
+           "time after which the space of an unfinished put is freed, in seconds", .min = 1,
+           .max = UINT32_MAX),
+    OPTION(eviction_high_watermark_ratio, RATIO, "0.90", "used space at which eviction starts"),
+    OPTION(eviction_ratio, RATIO, "0.05", "how far below the watermark eviction ends"),
+    OPTION(allow_evict_soft_pinned_objects, BOOL, "true",
+           "evict soft-pinned objects when nothing else can be"),
+    OPTION(log_level, TEXT, "info", "error, warn, info, debug or off"),
+    OPTION(poll_us, U32, "50", "time to poll for work before sleeping, in microseconds",
+           .max = 1000000),
+};
+
+/* ---- the configuration as an answer ---------------------------------------------------------- */
+
+struct config_listing {
+    struct mc_arena arena;
+    struct mc_config_item items[MC_ARRAY_LEN(option_table)];
+    struct mc_config_reply reply;
+    bool out_of_memory;
+};
+
+static const char *keep(struct config_listing *listing, const char *text)
+{
+    size_t len = strnlen(text, MC_CONFIG_TEXT_LEN_MAX);
+    char *copy = mc_arena_alloc(&listing->arena, len + 1);
+
+    if (copy == NULL) {
+        listing->out_of_memory = true;
+        return "";
+    }
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+static void list_option(void *arg, const char *name, const char *value, const char *source,
+                        const char *help)
+{
+    struct config_listing *listing = arg;
+
+    MC_ASSERT(listing->reply.count < MC_ARRAY_LEN(listing->items));
+    listing->items[listing->reply.count++] = (struct mc_config_item){
+        .name = keep(listing, name),
+        .value = keep(listing, value),
+        .source = keep(listing, source),
+        .help = keep(listing, help),
+    };
+}
+
+static mooncake_err config_listing_init(struct config_listing *listing,
+                                        const struct mc_options *options)
+{
+    memset(listing, 0, sizeof(*listing));
+    mc_arena_init(&listing->arena, 0);
+    listing->reply.items = listing->items;
+    mc_options_visit(options, list_option, listing);
+    return listing->out_of_memory ? MOONCAKE_ENOMEM : MOONCAKE_OK;
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+static mooncake_err write_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t done = write(fd, bytes, len);
+
+        if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done <= 0) {
+            return mc_err_from_errno(errno);
+        }
+        bytes += done;
+        len -= (size_t)done;
+    }
+    return MOONCAKE_OK;
+}
+
+/* Whole or not at all: a reader that sees the file sees both lines. */
+static mooncake_err write_port_file(const char *path, const struct mc_master *master)
+{
+    char temporary[4096], lines[64];
+    int len = snprintf(temporary, sizeof(temporary), "%s.%ld", path, (long)getpid());
+    mooncake_err err;
+    int fd;
+
+    if (len < 0 || (size_t)len >= sizeof(temporary)) {
+        return mc_err_set(MOONCAKE_EINVAL, "port_file: the path is too long");
+    }
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return mc_err_set(MOONCAKE_EINVAL, "port_file: cannot create \"%s\": %s", temporary,
+                          strerrordesc_np(errno));
+    }
+    len = snprintf(lines, sizeof(lines), "rpc_port=%u\nmetrics_port=%u\n",
+                   mc_master_rpc_port(master), mc_master_metrics_port(master));
+    err = write_all(fd, lines, (size_t)len);
+    if (close(fd) != 0 && err == MOONCAKE_OK) {
+        err = mc_err_from_errno(errno);
+    }
+    if (err == MOONCAKE_OK && rename(temporary, path) != 0) {
+        err = mc_err_from_errno(errno);
+    }
+    if (err != MOONCAKE_OK) {
+        err = mc_err_set(err, "port_file: cannot write \"%s\": %s", path, strerrordesc_np(errno));
+        (void)unlink(temporary);
+    }
+    return err;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+struct run {
+    struct mc_loop *loop;
+    struct mc_master *master;
+    unsigned signals;
+};
+
+static void on_drained(void *arg)
+{
+    struct run *run = arg;
+
+    mc_loop_stop_soon(run->loop);
+}
+
+static void on_signal(void *arg, int signum)
+{
+    struct run *run = arg;
+
+    mc_log_info("master.stopping", "signal=%d", signum);
+    if (run->signals++ == 0) {
+        mc_master_drain(run->master, DRAIN_GRACE_MS, on_drained, run);
+    } else {
+        mc_loop_stop_soon(run->loop);
+    }
+}
+
+static mooncake_err serve(struct run *run, const struct conf *conf)
+{
+    MC_TRY(mc_loop_on_signal(run->loop, on_signal, run));
+    if (conf->port_file[0] != '\0') {
+        MC_TRY(write_port_file(conf->port_file, run->master));
+    }
+    (void)printf("%s serving rpc_port=%u metrics_port=%u pid=%ld\n", MC_MASTER_PROGRAM,
+                 mc_master_rpc_port(run->master), mc_master_metrics_port(run->master),
+                 (long)getpid());
+    (void)fflush(stdout);
+    mc_loop_run(run->loop);
+    return MOONCAKE_OK;
+}
+
+static void master_options_from(const struct conf *conf, struct mc_master_options *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->host = conf->rpc_address;
+    out->rpc_port = conf->rpc_port;
+    out->metrics_port = conf->metrics_port;
+    mc_core_options_init(&out->core);
+    out->core.lease_ms = conf->default_kv_lease_ttl;
+    out->core.soft_pin_ms = conf->default_kv_soft_pin_ttl;
+    out->core.client_ttl_ms = conf->client_ttl;
+    out->core.put_discard_ms = conf->put_start_discard_timeout_sec;
+    out->core.put_release_ms = conf->put_start_release_timeout_sec;
+    out->core.high_watermark = conf->eviction_high_watermark_ratio;
+    out->core.eviction_ratio = conf->eviction_ratio;
+    out->core.allow_evict_soft_pinned = conf->allow_evict_soft_pinned_objects;
+    out->core.epoch = mc_random_u64();
+    out->core.seed = mc_random_u64();
+}
+
+static mooncake_err run_master(const struct conf *conf, const struct mc_config_reply *config)
+{
+    int level = mc_log_level_from_text(conf->log_level);
+    struct mc_master_options options;
+    struct run run = {0};
+    mooncake_err err;
+
+    if (level == -2) {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "log_level: \"%s\" is unknown; allowed are error, warn, info, debug, off",
+                          conf->log_level);
+    }
+    mc_log_set_level((enum mc_log_level)level);
+    master_options_from(conf, &options);
+    options.config = config;
+    MC_TRY(mc_loop_create(conf->poll_us, &run.loop));
+    err = mc_master_create(run.loop, &options, &run.master);
+    if (err == MOONCAKE_OK) {
+        err = serve(&run, conf);
+    }
+    mc_master_destroy(&run.master);
+    mc_loop_destroy(&run.loop);
+    return err;
+}
+
+/* ---- main ------------------------------------------------------------------------------------ */
+
+static int complain(mooncake_err err)
+{
+    const char *sentence = mooncake_last_error();
+
+    (void)fprintf(stderr, "mooncake_master: %s\n",
+                  sentence[0] == '\0' ? mooncake_err_text(err) : sentence);
+    return err == MOONCAKE_EINVAL ? EXIT_USAGE : EXIT_FAILED;
+}
+
+/* --help, --version, --print-config: answered instead of serving. */
+static bool answer_questions(const struct mc_options *options)
+{
+    if (mc_options_asked(options, "help")) {
+        mc_options_print_help(options, stdout, "mooncake_master [--option=value ...]");
+        return true;
+    }
+    if (mc_options_asked(options, "version")) {
+        (void)puts(MC_MASTER_PROGRAM);
+        return true;
+    }
+    if (mc_options_asked(options, "print_config")) {
+        mc_options_print(options, stdout);
+        return true;
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    static struct config_listing listing;
+    struct conf conf = {0};
+    struct mc_options *options = NULL;
+    mooncake_err err;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    err = mc_options_create("mooncake_master", option_table, MC_ARRAY_LEN(option_table), &conf,
+                            &options);
+    if (err != MOONCAKE_OK) {
+        return complain(err);
+    }
+    err = mc_options_read(options, &argc, argv, 0);
+    if (err == MOONCAKE_OK && !answer_questions(options)) {
+        mc_options_print(options, stderr);
+        err = config_listing_init(&listing, options);
+        if (err == MOONCAKE_OK) {
+            err = run_master(&conf, &listing.reply);
+        }
+        mc_arena_fini(&listing.arena);
+    }
+    mc_options_destroy(&options);
+    return err == MOONCAKE_OK ? 0 : complain(err);
+}

@@ -1,0 +1,139 @@
+/* Sets the parts of the master up, bottom first, and gives the core its time. */
+#include "master/master.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "master/master_impl.h"
+
+/* An admin request that the loop has not answered for so long gets 503. */
+#define ADMIN_TIMEOUT_MS 5000u
+
+static void run_tick(void *arg)
+{
+    struct mc_master *master = arg;
+    uint64_t now_ns, next_ns;
+
+    MC_ASSERT_ON_LOOP(master->loop);
+    master->tick_is_due = false;
+    next_ns = mc_core_tick(master->core);
+    now_ns = mc_monotonic_ns();
+    if (next_ns <= now_ns) {
+        /* Work is left. A delay of 0 lets the loop serve whoever waits before the next slice. */
+        master->tick_is_due = true;
+        mc_timer_set(master->tick, 0, 0);
+        return;
+    }
+    mc_timer_set(master->tick, mc_left_ms(now_ns, next_ns), 0);
+}
+
+void mc_master_tick_soon(struct mc_master *master)
+{
+    if (!master->tick_is_due && mc_core_wants_tick(master->core)) {
+        master->tick_is_due = true;
+        mc_timer_set(master->tick, 0, 0);
+    }
+}
+
+/* "host:port", with brackets around an IPv6 address. */
+static mooncake_err rpc_address(const struct mc_master_options *options,
+                                char out[MC_ADDR_LEN_MAX + 1])
+{
+    bool v6 = strchr(options->host, ':') != NULL && options->host[0] != '[';
+    int len = snprintf(out, MC_ADDR_LEN_MAX + 1, v6 ? "[%s]:%u" : "%s:%u", options->host,
+                       (unsigned)options->rpc_port);
+
+    if (len < 0 || (size_t)len > MC_ADDR_LEN_MAX) {
+        return mc_err_set(MOONCAKE_EINVAL, "rpc_address: above the limit of %u bytes",
+                          MC_ADDR_LEN_MAX - 6);
+    }
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_options *options,
+                              struct mc_master **out)
+{
+    char address[MC_ADDR_LEN_MAX + 1];
+    const struct mc_admin_route *routes;
+    struct mc_master *master;
+    size_t routes_count;
+    mooncake_err err;
+
+    MC_TRY(rpc_address(options, address));
+    master = mc_calloc(1, sizeof(*master));
+    if (master == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    master->loop = loop;
+    master->epoch = options->core.epoch;
+    master->started_ns = mc_monotonic_ns();
+    master->config = options->config;
+    mc_master_rpc_metrics_init(&master->metrics);
+    err = mc_core_create(&options->core, mc_clock_system(), &master->core);
+    if (err != MOONCAKE_OK) {
+        goto free_master;
+    }
+    err = mc_timer_create(loop, run_tick, master, &master->tick);
+    if (err != MOONCAKE_OK) {
+        goto destroy_core;
+    }
+    err = mc_rpc_server_open(loop, address, &mc_master_rpc_ops, master, &master->server);
+    if (err != MOONCAKE_OK) {
+        goto destroy_timer;
+    }
+    routes = mc_master_admin_routes(&routes_count);
+    err = mc_admin_http_open(loop, options->host, options->metrics_port, routes, routes_count,
+                             master, ADMIN_TIMEOUT_MS, &master->http);
+    if (err != MOONCAKE_OK) {
+        goto close_server;
+    }
+    mc_timer_set(master->tick, 0, 0);
+    master->tick_is_due = true;
+    *out = master;
+    return MOONCAKE_OK;
+
+close_server:
+    mc_rpc_server_close(&master->server);
+destroy_timer:
+    mc_timer_destroy(&master->tick);
+destroy_core:
+    mc_core_destroy(&master->core);
+free_master:
+    mc_free(master);
+    return err;
+}
+
+uint16_t mc_master_rpc_port(const struct mc_master *master)
+{
+    return mc_rpc_server_port(master->server);
+}
+
+uint16_t mc_master_metrics_port(const struct mc_master *master)
+{
+    return mc_admin_http_port(master->http);
+}
+
+void mc_master_drain(struct mc_master *master, uint32_t grace_ms, void (*done)(void *arg),
+                     void *arg)
+{
+    mc_rpc_server_drain(master->server, grace_ms, done, arg);
+}
+
+void mc_master_destroy(struct mc_master **master)
+{
+    struct mc_master *m = *master;
+
+    if (m == NULL) {
+        return;
+    }
+    mc_admin_http_close(&m->http); /* first: its handlers read the core */
+    mc_timer_destroy(&m->tick);
+    mc_core_destroy(&m->core); /* answers the removals that wait, so before the server */
+    mc_rpc_server_close(&m->server);
+    mc_free(m);
+    *master = NULL;
+}

@@ -1,0 +1,371 @@
+/*
+ * One handler a method: one call into the core. Around them, for all methods alike: decode into the
+ * request's arena, count, encode, reply.
+ */
+#include "master/master_rpc.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "master/master_impl.h"
+#include "rpc/frame.h"
+#include "wire/methods.h"
+
+/* Room for any request or reply struct. */
+union message {
+#define MEMBERS(number, NAME, name, request, reply)                                                \
+    struct request name##_request;                                                                 \
+    struct reply name##_reply;
+    MC_METHOD_LIST(MEMBERS)
+#undef MEMBERS
+};
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static const double latency_bounds[] = {10e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3,
+                                        2e-3,  5e-3,  10e-3, 50e-3,  100e-3, 1.0,    10.0};
+
+void mc_master_rpc_metrics_init(struct mc_master_rpc_metrics *metrics)
+{
+    size_t i;
+
+    memset(metrics, 0, sizeof(*metrics));
+    for (i = 0; i < MC_ARRAY_LEN(metrics->methods); i++) {
+        mc_histogram_init(&metrics->methods[i].latency, latency_bounds,
+                          MC_ARRAY_LEN(latency_bounds), 1e9);
+    }
+}
+
+/* What one request came to. */
+struct outcome {
+    mooncake_err err;
+    size_t items, failed_items;
+};
+
+static size_t count_failed(enum mc_method method, const mooncake_err *statuses, size_t count)
+{
+    mooncake_err harmless = method == MC_METHOD_EXIST ? MOONCAKE_ENOENT : MOONCAKE_OK;
+    size_t failed = 0, i;
+
+    for (i = 0; i < count; i++) {
+        failed += (size_t)(statuses[i] != MOONCAKE_OK) & (size_t)(statuses[i] != harmless);
+    }
+    return failed;
+}
+
+/* Of a reply that was made; a reply without statuses is one item, which went well. */
+static struct outcome outcome_of(enum mc_method method, const union message *reply)
+{
+    const mooncake_err *statuses = NULL;
+    size_t count = 1;
+
+    switch (method) {
+    case MC_METHOD_PUT_START:
+        statuses = reply->put_start_reply.statuses;
+        count = reply->put_start_reply.table.count;
+        break;
+    case MC_METHOD_QUERY:
+        statuses = reply->query_reply.statuses;
+        count = reply->query_reply.table.count;
+        break;
+    case MC_METHOD_EXIST:
+        statuses = reply->exist_reply.statuses;
+        count = reply->exist_reply.count;
+        break;
+    case MC_METHOD_PUT_END:
+    case MC_METHOD_PUT_REVOKE:
+    case MC_METHOD_REMOVE:
+    case MC_METHOD_REPORT:
+    case MC_METHOD_MOUNT:
+    case MC_METHOD_UNMOUNT:
+        statuses = reply->put_end_reply.statuses;
+        count = reply->put_end_reply.count;
+        break;
+    case MC_METHOD_HELLO:
+    case MC_METHOD_REMOVE_ALL:
+    case MC_METHOD_PING:
+    case MC_METHOD_LIST_KEYS:
+    case MC_METHOD_LIST_SEGMENTS:
+    case MC_METHOD_LIST_CLIENTS:
+    case MC_METHOD_POOL_STATUS:
+    case MC_METHOD_DESCRIBE_KEY:
+    case MC_METHOD_CONFIG:
+        break;
+    }
+    return (struct outcome){.err = MOONCAKE_OK,
+                            .items = count,
+                            .failed_items =
+                                statuses == NULL ? 0 : count_failed(method, statuses, count)};
+}
+
+static void tally(struct mc_master *master, const struct mc_rpc_request *request,
+                  struct outcome outcome)
+{
+    struct mc_method_metrics *metrics = &master->metrics.methods[request->method];
+    bool failed =
+        outcome.err != MOONCAKE_OK || (outcome.items > 0 && outcome.failed_items == outcome.items);
+
+    if (outcome.items == 1) {
+        mc_counter_add_owner(&metrics->single_requests, 1);
+        mc_counter_add_owner(&metrics->single_failures, failed ? 1 : 0);
+    } else {
+        mc_counter_add_owner(&metrics->batch_requests, 1);
+        mc_counter_add_owner(&metrics->batch_failures, failed ? 1 : 0);
+        mc_counter_add_owner(&metrics->batch_partial, !failed && outcome.failed_items > 0 ? 1 : 0);
+        mc_counter_add_owner(&metrics->batch_items, outcome.items);
+        mc_counter_add_owner(&metrics->batch_failed_items, outcome.failed_items);
+    }
+    mc_histogram_observe(&metrics->latency, mc_monotonic_ns() - request->started_ns);
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+static void reply_error(struct mc_master *master, struct mc_rpc_request *request, mooncake_err err)
+{
+    tally(master, request, (struct outcome){.err = err, .items = 1, .failed_items = 1});
+    mc_log_debug("rpc.refused", "method=%s err=%s why=\"%s\"", mc_method_name(request->method),
+                 mooncake_err_name(err), mooncake_last_error());
+    mc_rpc_reply(request, err, NULL, 0);
+}
+
+static void reply_message(struct mc_master *master, struct mc_rpc_request *request,
+                          const union message *reply)
+{
+    const struct mc_method_codec *codec = mc_method_codec(request->method);
+    struct mc_buf *out = mc_rpc_reply_buf(master->server);
+    mooncake_err err = codec->encode_reply(reply, out);
+
+    if (err != MOONCAKE_OK) {
+        mc_log_error("rpc.encode", "method=%s err=%s why=\"%s\"", codec->name,
+                     mooncake_err_name(err), mooncake_last_error());
+        reply_error(master, request, err);
+        return;
+    }
+    tally(master, request, outcome_of((enum mc_method)codec->method, reply));
+    mc_rpc_reply(request, MOONCAKE_OK, mc_buf_bytes(out), mc_buf_len(out));
+}
+
+/* ---- handlers -------------------------------------------------------------------------------- */
+
+/* Fills @p reply from @p arena. An error refuses the request as a whole. */
+typedef mooncake_err (*handler)(struct mc_master *master, const union message *request,
+                                struct mc_arena *arena, union message *reply);
+
+#define CORE_CALL(name)                                                                            \
+    static mooncake_err do_##name(struct mc_master *master, const union message *request,          \
+                                  struct mc_arena *arena, union message *reply)                    \
+    {                                                                                              \
+        return mc_core_##name(master->core, &request->name##_request, arena,                       \
+                              &reply->name##_reply);                                               \
+    }
+
+CORE_CALL(put_start)
+CORE_CALL(put_end)
+CORE_CALL(put_revoke)
+CORE_CALL(query)
+CORE_CALL(exist)
+CORE_CALL(remove)
+CORE_CALL(report)
+CORE_CALL(mount)
+CORE_CALL(unmount)
+CORE_CALL(ping)
+CORE_CALL(list_keys)
+CORE_CALL(describe_key)
+
+static mooncake_err do_list_segments(struct mc_master *master, const union message *request,
+                                     struct mc_arena *arena, union message *reply)
+{
+    (void)request;
+    return mc_core_list_segments(master->core, arena, &reply->list_segments_reply);
+}
+
+static mooncake_err do_list_clients(struct mc_master *master, const union message *request,
+                                    struct mc_arena *arena, union message *reply)
+{
+    (void)request;
+    return mc_core_list_clients(master->core, arena, &reply->list_clients_reply);
+}
+
+static mooncake_err do_pool_status(struct mc_master *master, const union message *request,
+                                   struct mc_arena *arena, union message *reply)
+{
+    (void)request;
+    (void)arena;
+    mc_core_pool_status(master->core, &reply->pool_status_reply);
+    reply->pool_status_reply.program = MC_MASTER_PROGRAM;
+    return MOONCAKE_OK;
+}
+
+static mooncake_err do_config(struct mc_master *master, const union message *request,
+                              struct mc_arena *arena, union message *reply)
+{
+    (void)request;
+    (void)arena;
+    reply->config_reply =
+        master->config == NULL ? (struct mc_config_reply){.count = 0} : *master->config;
+    return MOONCAKE_OK;
+}
+
+/* Hello opens a connection and is answered in on_hello(). */
+static mooncake_err do_hello(struct mc_master *master, const union message *request,
+                             struct mc_arena *arena, union message *reply)
+{
+    (void)master;
+    (void)request;
+    (void)arena;
+    (void)reply;
+    return mc_err_set(MOONCAKE_EINVAL, "hello: a connection says it once, at its start");
+}
+
+/* ---- RemoveAll: answered when the last slice is done ----------------------------------------- */
+
+/* Lives in its request's arena, so until the reply. */
+struct removal {
+    struct mc_master *master;
+    struct mc_rpc_request *request;
+};
+
+static void on_removed(void *arg, mooncake_err err, const struct mc_remove_all_reply *counts)
+{
+    struct removal *removal = arg;
+    union message reply;
+
+    if (err != MOONCAKE_OK) {
+        (void)mc_err_set(err, "remove_all did not come to its end: %s", mooncake_err_text(err));
+        reply_error(removal->master, removal->request, err);
+        return;
+    }
+    reply.remove_all_reply = *counts;
+    reply_message(removal->master, removal->request, &reply);
+}
+
+static void start_remove_all(struct mc_master *master, struct mc_rpc_request *request,
+                             const union message *message)
+{
+    struct removal *removal = mc_arena_alloc(request->arena, sizeof(*removal));
+    mooncake_err err = MOONCAKE_ENOMEM;
+
+    if (removal != NULL) {
+        *removal = (struct removal){.master = master, .request = request};
+        err = mc_core_remove_all(master->core, &message->remove_all_request, on_removed, removal);
+    }
+    if (err != MOONCAKE_OK) {
+        reply_error(master, request, err);
+    }
+}
+
+/* ---- dispatch -------------------------------------------------------------------------------- */
+
+static void handle(void *arg, struct mc_rpc_request *request)
+{
+    static const handler handlers[MC_METHOD_NUMBER_MAX + 1] = {
+        [MC_METHOD_HELLO] = do_hello,
+        [MC_METHOD_PUT_START] = do_put_start,
+        [MC_METHOD_PUT_END] = do_put_end,
+        [MC_METHOD_PUT_REVOKE] = do_put_revoke,
+        [MC_METHOD_QUERY] = do_query,
+        [MC_METHOD_EXIST] = do_exist,
+        [MC_METHOD_REMOVE] = do_remove,
+        [MC_METHOD_REMOVE_ALL] = NULL, /* start_remove_all() */
+        [MC_METHOD_REPORT] = do_report,
+        [MC_METHOD_MOUNT] = do_mount,
+        [MC_METHOD_UNMOUNT] = do_unmount,
+        [MC_METHOD_PING] = do_ping,
+        [MC_METHOD_LIST_KEYS] = do_list_keys,
+        [MC_METHOD_LIST_SEGMENTS] = do_list_segments,
+        [MC_METHOD_LIST_CLIENTS] = do_list_clients,
+        [MC_METHOD_POOL_STATUS] = do_pool_status,
+        [MC_METHOD_DESCRIBE_KEY] = do_describe_key,
+        [MC_METHOD_CONFIG] = do_config,
+    };
+    struct mc_master *master = arg;
+    const struct mc_method_codec *codec = mc_method_codec(request->method);
+    union message message, reply;
+    mooncake_err err;
+
+    MC_ASSERT_ON_LOOP(master->loop);
+    if (codec == NULL) {
+        mc_counter_add_owner(&master->metrics.unknown_methods, 1);
+        err = mc_err_set(MOONCAKE_ENOTSUP, MC_MASTER_PROGRAM " does not know method %u",
+                         (unsigned)request->method);
+        mc_rpc_reply(request, err, NULL, 0);
+        return;
+    }
+    err = codec->decode_request(request->body, request->body_len, request->arena, &message);
+    if (err != MOONCAKE_OK) {
+        mc_counter_add_owner(&master->metrics.undecodable, 1);
+        reply_error(master, request, err);
+        return;
+    }
+    if (codec->method == MC_METHOD_REMOVE_ALL) {
+        start_remove_all(master, request, &message);
+    } else {
+        MC_ASSERT(handlers[codec->method] != NULL);
+        err = handlers[codec->method](master, &message, request->arena, &reply);
+        if (err == MOONCAKE_OK) {
+            reply_message(master, request, &reply);
+        } else {
+            reply_error(master, request, err);
+        }
+    }
+    mc_master_tick_soon(master);
+}
+
+/* ---- Hello ----------------------------------------------------------------------------------- */
+
+static mooncake_err check_hello(const struct mc_hello *hello)
+{
+    if (hello->protocol_min > hello->protocol_max) {
+        return mc_err_set(MOONCAKE_EINVAL, "hello: protocol_min %u is above protocol_max %u",
+                          hello->protocol_min, hello->protocol_max);
+    }
+    if (hello->protocol_max < MC_PROTOCOL_MIN || hello->protocol_min > MC_PROTOCOL_MAX) {
+        return mc_err_set(MOONCAKE_ENOTSUP,
+                          "%s speaks protocol %u to %u, " MC_MASTER_PROGRAM
+                          " speaks %u to %u: upgrade the older one",
+                          hello->program, hello->protocol_min, hello->protocol_max, MC_PROTOCOL_MIN,
+                          MC_PROTOCOL_MAX);
+    }
+    return MOONCAKE_OK;
+}
+
+static mooncake_err on_hello(void *arg, struct mc_rpc_conn *conn, const uint8_t *body,
+                             size_t body_len, struct mc_buf *out)
+{
+    struct mc_master *master = arg;
+    const struct mc_method_codec *codec = mc_method_codec(MC_METHOD_HELLO);
+    struct mc_hello hello;
+    struct mc_hello_reply reply = {.program = MC_MASTER_PROGRAM,
+                                   .master_epoch = master->epoch,
+                                   .body_len_max = MC_RPC_BODY_LEN_MAX};
+    struct mc_arena arena;
+    mooncake_err err;
+
+    mc_arena_init(&arena, 0);
+    err = codec->decode_request(body, body_len, &arena, &hello);
+    if (err == MOONCAKE_OK) {
+        err = check_hello(&hello);
+    }
+    if (err == MOONCAKE_OK) {
+        reply.protocol =
+            hello.protocol_max < MC_PROTOCOL_MAX ? hello.protocol_max : MC_PROTOCOL_MAX;
+        mc_log_debug("rpc.hello", "peer=%s program=\"%s\" client_id=%016llx",
+                     mc_rpc_conn_peer(conn), hello.program, (unsigned long long)hello.client_id);
+        err = codec->encode_reply(&reply, out);
+    } else {
+        mc_counter_add_owner(&master->metrics.hellos_refused, 1);
+        mc_log_warn("rpc.hello_refused", "peer=%s err=%s why=\"%s\"", mc_rpc_conn_peer(conn),
+                    mooncake_err_name(err), mooncake_last_error());
+    }
+    mc_arena_fini(&arena);
+    return err;
+}
+
+const struct mc_rpc_server_ops mc_master_rpc_ops = {
+    .hello_method = MC_METHOD_HELLO,
+    .on_hello = on_hello,
+    .handle = handle,
+};
