@@ -341,26 +341,26 @@ static bool evict_and_place(struct replica *replica, bool soft_too, bool *out_la
  * before the first victim, so that a put that cannot fit costs nobody anything. */
 static bool feasible(const struct replica *replica, bool soft_too)
 {
-    const struct mc_segments *segments = replica->allocator->segments;
+    struct mc_allocator *const allocator = replica->allocator;
+    const struct mc_segments *segments = allocator->segments;
     const struct mc_allocate_ask *ask = replica->ask;
     uint64_t const need = mc_extent_bytes(ask->value_len);
     unsigned const missing = ask->all_replicas ? ask->replicas - replica->number : 1;
     uint64_t sum = 0;
-    unsigned usable = 0;
 
     for (uint32_t i = 0; i < segments->placeable_count; i++) {
         struct mc_segment *const segment = segments->placeable[i];
+        uint64_t bytes;
 
-        if (segment->place_seq < replica->first_seq ||
-            segment->place_seq >= replica->allocator->seq) {
-            uint64_t const bytes =
-                mc_segment_free(segment) + mc_segment_evictable(segments, segment, soft_too);
-
-            sum += bytes;
-            usable += bytes >= MC_EXTENT_HEADER_LEN ? 1 : 0;
+        if (segment->place_seq >= replica->first_seq && segment->place_seq < allocator->seq) {
+            continue;
         }
+        mc_evict_refresh(allocator->objects, segment, ask->evict_budget);
+        bytes = mc_segment_free(segment) + mc_segment_evictable(segments, segment, soft_too);
+        /* A segment serves one replica: more than one's worth of it is of no use to the others. */
+        sum += missing > 1 && bytes > need ? need : bytes;
     }
-    return usable >= missing && sum / missing >= need;
+    return sum / missing >= need;
 }
 
 static bool place_replica(struct replica *replica, bool *out_later)

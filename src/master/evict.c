@@ -51,6 +51,12 @@ static bool refresh(struct mc_objects *objects, struct mc_segment *segment,
     }
 }
 
+void mc_evict_refresh(struct mc_objects *objects, struct mc_segment *segment,
+                      struct mc_budget *budget)
+{
+    (void)refresh(objects, segment, budget);
+}
+
 /* The extent whose replica goes first, or NULL. Leased ones in front of it are put aside. */
 static struct mc_extent *victim(struct mc_objects *objects, struct mc_segment *segment,
                                 bool soft_too, struct mc_budget *budget)

@@ -21,6 +21,9 @@
  */
 uint64_t mc_evict_from(struct mc_objects *objects, struct mc_segment *segment, bool soft_too,
                        uint64_t bytes, struct mc_budget *budget);
+/** Notice leases and pins that ended, so that the books of what is evictable are right. */
+void mc_evict_refresh(struct mc_objects *objects, struct mc_segment *segment,
+                      struct mc_budget *budget);
 /** Let the background free so much of @p segment: a put had to be deferred. */
 void mc_evict_demand(struct mc_objects *objects, struct mc_segment *segment, uint64_t bytes,
                      bool soft_too);

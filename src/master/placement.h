@@ -19,8 +19,9 @@
 /* ... and gets at most this share of recent placements while others have room: more than a plain
  * share of a pool of two and more, and less than nine tenths. */
 #define MC_PLACE_NEWCOMER_PERCENT 80u
-/* Recent placements: halved when they reach this. */
-#define MC_PLACE_RECENT_MAX 512u
+/* Recent placements: halved when they reach this, and forgotten when a segment joins, so that
+ * what went elsewhere before is no credit for the newcomer. */
+#define MC_PLACE_RECENT_MAX 64u
 /* Too few to judge a share by. */
 #define MC_PLACE_RECENT_MIN 8u
 

@@ -109,17 +109,22 @@ static void placeable_add(struct mc_segments *segments, struct mc_segment *segme
     segments->placeable[segments->placeable_count++] = segment;
     segments->placeable_len += mc_extalloc_capacity(segment->alloc);
     segments->placeable_used += mc_extalloc_used(segment->alloc);
+    for (uint32_t i = 0; i < segments->placeable_count; i++) {
+        segments->placeable[i]->recent = 0;
+    }
+    segments->recent_total = 0;
     mc_segments_note_pressure(segments, segment);
 }
 
 static void placeable_drop(struct mc_segments *segments, struct mc_segment *segment)
 {
-    struct mc_segment *const last = segments->placeable[segments->placeable_count - 1];
+    struct mc_segment *last;
 
     if (segment->place_index == MC_NOT_PLACEABLE) {
         return;
     }
     MC_ASSERT(segments->placeable[segment->place_index] == segment);
+    last = segments->placeable[segments->placeable_count - 1];
     segments->placeable[segment->place_index] = last;
     last->place_index = segment->place_index;
     segments->placeable_count--;
