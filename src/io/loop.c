@@ -14,6 +14,7 @@
 #include "io/loop.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -265,6 +266,8 @@ static void turn_without_sleep(struct mc_loop *loop)
     if (loop->events != before) {
         loop->last_event_ns = mc_loop_now_ns(loop);
     } else {
+        (void)
+            sched_yield(); /* if the peer waits for this core, it is the one who can end the wait */
         loop->stats.idle_poll_ns += mc_loop_now_ns(loop) - start_ns;
     }
 }
