@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "rpc/frame.h"
 
@@ -323,11 +324,11 @@ void daemon_send(int fd, const void *bytes, size_t len)
 void daemon_send_frame(int fd, uint16_t method, uint64_t id, const void *body, uint32_t body_len,
                        size_t sent_len)
 {
-    const struct mc_frame frame = {
-        .version = MC_PROTOCOL_MAX, .method = method, .request_id = id, .body_len = body_len};
+    const struct mc_frame frame = {.version = MC_PROTOCOL_MAX, .method = method, .request_id = id};
     uint8_t header[MC_FRAME_LEN];
 
     mc_frame_encode(&frame, header);
+    mc_store_u32(header + 20, body_len); /* the encoder would not write any length */
     daemon_send(fd, header, sizeof(header));
     daemon_send(fd, body, sent_len);
 }
