@@ -34,8 +34,8 @@ def main():
     for program in sys.argv[2:]:
         page = os.path.join(sys.argv[1], os.path.basename(program) + ".1")
         with open(page, encoding="utf-8") as file:
-            told = names(IN_PAGE, file.read()) - {"name"}
-        there = options_of(program) - {"name"}
+            told = names(IN_PAGE, file.read()) - {"name", "option"}
+        there = options_of(program) - {"name", "option"}
         if not there:
             sys.exit(f"{program} --help names no option: has its form changed?")
         for name in sorted(there - told):
