@@ -1,0 +1,244 @@
+/* The daemon: options into a serving core, signals into a graceful leave. */
+#include "store/store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/store_serve.h"
+
+/* A store that was killed and started again finds its old mount alive until the master's client
+ * TTL (10 s by default) has ended it. A name that is taken for longer belongs to somebody else. */
+#define NAME_TAKEN_MS_MAX 60000u
+
+static const struct mc_option options[] = {
+    MC_OPTION(struct mc_store_config, master, TEXT, "127.0.0.1:50051",
+              "address of the master, host:port"),
+    MC_OPTION(struct mc_store_config, segment, TEXTS, NULL,
+              "bytes to lend, such as 4GiB; repeat it for several segments"),
+    MC_OPTION(struct mc_store_config, name, TEXT, "",
+              "name of the segments, host or host:port; empty: this machine's name and the port"),
+    MC_OPTION(struct mc_store_config, data_address, TEXT, "0.0.0.0:0",
+              "address to serve the segments on; port 0 lets the kernel pick"),
+    MC_OPTION(struct mc_store_config, advertise_host, TEXT, "",
+              "host that peers connect to; empty: our address on the way to the master"),
+    MC_OPTION(struct mc_store_config, port_file, TEXT, "",
+              "file that gets data_port=N once the segments are mounted"),
+    MC_OPTION(struct mc_store_config, log_level, TEXT, "info", "error, warn, info, debug or off"),
+    MC_OPTION(struct mc_store_config, loops, U32, "0", "data threads; 0: one a core, at most 4",
+              .min = 0, .max = 16),
+    MC_OPTION(struct mc_store_config, poll_us, U32, "50",
+              "microseconds a data thread polls before it sleeps", .min = 0, .max = 1000000),
+    MC_OPTION(struct mc_store_config, grace, SECONDS, "3",
+              "seconds that reads are served after SIGTERM", .min = 0, .max = 3600000),
+    MC_OPTION(struct mc_store_config, connect_timeout, MS, "3s",
+              "longest time for one attempt to reach the master", .min = 1, .max = 600000),
+    MC_OPTION(struct mc_store_config, huge_pages, BOOL, "false",
+              "take the segments from the kernel's pool of huge pages"),
+};
+
+struct daemon {
+    const struct mc_store_config *config;
+    struct mc_loop *loop;
+    struct mc_store *store;
+    uint64_t lent; /* bytes */
+    uint64_t started_ns;
+    bool joined_once;
+    mooncake_err err; /* why it ends; OK: it was told to */
+    char detail[512];
+};
+
+const struct mc_option *mc_store_option_table(size_t *out_count)
+{
+    *out_count = MC_ARRAY_LEN(options);
+    return options;
+}
+
+/* Readers must never see half a file, so it appears by a rename. */
+static mooncake_err write_port_file(const char *path, uint16_t port)
+{
+    char temporary[4096];
+    FILE *file;
+    int len = snprintf(temporary, sizeof(temporary), "%s.%ld", path, (long)getpid());
+    bool written;
+
+    if (len < 0 || (size_t)len >= sizeof(temporary)) {
+        return mc_err_set(MOONCAKE_EINVAL, "port_file: the path is too long");
+    }
+    file = fopen(temporary, "we");
+    if (file == NULL) {
+        return mc_err_set(MOONCAKE_EINVAL, "port_file: %s: %s", temporary, strerror(errno));
+    }
+    written = fprintf(file, "data_port=%u\n", (unsigned)port) > 0;
+    written = fclose(file) == 0 && written;
+    if (!written || rename(temporary, path) != 0) {
+        (void)mc_err_set(MOONCAKE_EINVAL, "port_file: %s: %s", path, strerror(errno));
+        (void)unlink(temporary);
+        return MOONCAKE_EINVAL;
+    }
+    return MOONCAKE_OK;
+}
+
+static void end(struct daemon *daemon, mooncake_err err)
+{
+    daemon->err = err;
+    (void)snprintf(daemon->detail, sizeof(daemon->detail), "%s", mooncake_last_error());
+    mc_loop_stop_soon(daemon->loop);
+}
+
+static void on_joined(struct daemon *daemon)
+{
+    const char *port_file = daemon->config->port_file;
+    char size[32];
+
+    if (daemon->joined_once) {
+        return;
+    }
+    daemon->joined_once = true;
+    if (port_file[0] != '\0') {
+        mooncake_err err = write_port_file(port_file, mc_store_data_port(daemon->store));
+
+        if (err != MOONCAKE_OK) {
+            end(daemon, err);
+            return;
+        }
+    }
+    (void)printf("mooncake_store: lends %s as %s, data port %u, master %s\n",
+                 mc_format_size(daemon->lent, size, sizeof(size)), mc_store_name(daemon->store),
+                 (unsigned)mc_store_data_port(daemon->store), daemon->config->master);
+    (void)fflush(stdout);
+}
+
+static void on_join_failed(struct daemon *daemon, mooncake_err err)
+{
+    uint64_t tried_ns = mc_monotonic_ns() - daemon->started_ns;
+
+    if (err == MOONCAKE_EINVAL && !daemon->joined_once) {
+        end(daemon, err);
+    } else if (err == MOONCAKE_ESEGMENTEXISTS && !daemon->joined_once &&
+               tried_ns > NAME_TAKEN_MS_MAX * MC_NS_PER_MS) {
+        end(daemon, err);
+    }
+}
+
+static void on_state(void *arg, enum mc_store_state state, mooncake_err err)
+{
+    struct daemon *daemon = arg;
+
+    switch (state) {
+    case MC_STORE_JOINING:
+        on_join_failed(daemon, err);
+        break;
+    case MC_STORE_JOINED:
+        on_joined(daemon);
+        break;
+    case MC_STORE_LEAVING:
+        break;
+    case MC_STORE_LEFT:
+        mc_loop_stop_soon(daemon->loop);
+        break;
+    }
+}
+
+static void on_signal(void *arg, int signum)
+{
+    struct daemon *daemon = arg;
+    bool again = mc_store_state(daemon->store) == MC_STORE_LEAVING;
+
+    mc_log_info("store.signal", "signal=%d again=%s", signum, again ? "yes" : "no");
+    /* Nobody can be reading from a store that was never mounted. */
+    mc_store_leave(daemon->store, again || !daemon->joined_once ? 0 : daemon->config->grace);
+}
+
+static mooncake_err parse_segments(struct daemon *daemon, uint64_t *lens)
+{
+    const struct mc_option_texts *texts = &daemon->config->segment;
+
+    if (texts->count == 0 || texts->count > MC_SEGMENTS_PER_STORE_MAX) {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "segment: %zu given; say what to lend with 1 to %u of them, such as "
+                          "--segment=4GiB",
+                          texts->count, MC_SEGMENTS_PER_STORE_MAX);
+    }
+    for (size_t i = 0; i < texts->count; i++) {
+        if (mc_parse_size(texts->items[i], &lens[i]) != MOONCAKE_OK ||
+            lens[i] > UINT64_MAX - daemon->lent) {
+            return mc_err_set(MOONCAKE_EINVAL, "segment: \"%s\" is not a size; write e.g. 4GiB",
+                              texts->items[i]);
+        }
+        daemon->lent += lens[i];
+    }
+    return MOONCAKE_OK;
+}
+
+static unsigned choose_loops(uint32_t wished)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (wished > 0) {
+        return wished;
+    }
+    return cores < 1 ? 1u : cores > 4 ? 4u : (unsigned)cores;
+}
+
+static const char *text_or_null(const char *text)
+{
+    return text[0] == '\0' ? NULL : text;
+}
+
+static mooncake_err open_store(struct daemon *daemon)
+{
+    const struct mc_store_config *config = daemon->config;
+    uint64_t lens[MC_SEGMENTS_PER_STORE_MAX];
+    struct mc_store_options store = {
+        .master = config->master,
+        .program = "mooncake_store " MC_VERSION,
+        .role = MC_ROLE_STORE,
+        .client_id = mc_random_u64(),
+        .segment_lens = lens,
+        .segments_count = config->segment.count,
+        .huge_pages = config->huge_pages,
+        .name = text_or_null(config->name),
+        .data_address = config->data_address,
+        .advertise_host = text_or_null(config->advertise_host),
+        .loops = choose_loops(config->loops),
+        .poll_us = config->poll_us,
+        .connect_timeout_ms = (uint32_t)config->connect_timeout,
+        .on_state = on_state,
+        .arg = daemon,
+    };
+
+    MC_TRY(parse_segments(daemon, lens));
+    return mc_store_open(daemon->loop, &store, &daemon->store);
+}
+
+mooncake_err mc_store_run(const struct mc_store_config *config)
+{
+    struct daemon daemon = {.config = config, .started_ns = mc_monotonic_ns()};
+    mooncake_err err = mc_loop_create(0, &daemon.loop);
+
+    if (err != MOONCAKE_OK) {
+        return err;
+    }
+    err = open_store(&daemon);
+    if (err == MOONCAKE_OK) {
+        err = mc_loop_on_signal(daemon.loop, on_signal, &daemon);
+    }
+    if (err == MOONCAKE_OK) {
+        mc_loop_run(daemon.loop);
+        err = daemon.err;
+        if (err != MOONCAKE_OK) {
+            (void)mc_err_set(err, "%s", daemon.detail);
+        }
+    }
+    mc_store_close(&daemon.store);
+    mc_loop_destroy(&daemon.loop);
+    return err;
+}

@@ -1,0 +1,69 @@
+/* What serve.c (memory, data port, life) and membership.c (talk with the master) share. */
+#ifndef MC_STORE_STORE_IMPL_H
+#define MC_STORE_STORE_IMPL_H
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "store/segment.h"
+#include "store/store_serve.h"
+#include "transport/tcp_server.h"
+#include "wire/master_stub.h"
+
+/* Longest text of tcp://HOST:PORT. */
+#define MC_STORE_ADDRESS_CAP (MC_ADDR_LEN_MAX + 16u)
+
+/* One segment and the identity under which it is mounted now. */
+struct mc_store_mount {
+    char name[MC_SEGMENT_NAME_LEN_MAX + 1];
+    struct mc_segment segment;
+    uint64_t mount_id; /* 0: not served yet */
+    uint64_t secret[2];
+    bool mounted; /* the master has said so, and has not forgotten since */
+    bool again;   /* it was mounted once: the next mount replaces that one */
+};
+
+/* One call of a kind that is made again and again; at most one is under way. */
+struct mc_store_call {
+    struct mc_master_call call;
+    struct mc_arena arena;
+    bool under_way;
+};
+
+struct mc_store {
+    struct mc_loop *loop;
+    char *master, *program, *host, *data_address, *advertise_host; /* owned */
+    char name[MC_SEGMENT_NAME_LEN_MAX + 1];
+    enum mc_role role;
+    uint64_t client_id;
+    void (*on_state)(void *arg, enum mc_store_state state, mooncake_err err);
+    void *arg;
+
+    struct mc_store_mount *mounts; /* owned, mounts_count of them */
+    size_t mounts_count;
+    struct mc_tcp_server *server; /* owned; NULL without segments */
+    uint16_t port;
+    char addresses[MC_STORE_ADDRESS_CAP]; /* "" until the route to the master is known */
+
+    enum mc_store_state state;
+    struct mc_master_stub stub;
+    bool stub_open;
+    struct mc_timer *tick;  /* owned; each second */
+    struct mc_timer *grace; /* owned; ends the grace of a leave */
+    struct mc_store_call ping, mount, unmount;
+    struct mc_ping_reply ping_reply;
+    struct mc_status_reply mount_reply, unmount_reply;
+    bool pinged;           /* the last ping was answered */
+    mooncake_err join_err; /* why joining has last failed */
+    uint64_t leave_at_ns;
+};
+
+/** Open the stub and start the clock. */
+mooncake_err mc_membership_begin(struct mc_store *store, uint32_t connect_timeout_ms) MC_MUST_CHECK;
+/** Stop all calls and timers; the master is told nothing. */
+void mc_membership_end(struct mc_store *store);
+
+/** Serve @p mount under a fresh mount id and secret; what was handed out before is refused from
+ * now on. On error it is not served at all. */
+mooncake_err mc_store_renew(struct mc_store_mount *mount) MC_MUST_CHECK;
+
+#endif
