@@ -1,0 +1,15 @@
+/* Small checks that the public functions share. */
+#ifndef MC_CLIENT_API_H
+#define MC_CLIENT_API_H
+
+#include "client/call.h"
+
+/** EINVAL naming the argument unless @p pointer is one. */
+mooncake_err mc_api_need(const void *pointer, const char *name) MC_MUST_CHECK;
+/** Every item's result is @p err. Returns err. */
+mooncake_err mc_api_fail_all(mooncake_err *results, size_t count, mooncake_err err);
+/** The options in force: those given, over the defaults, checked. */
+mooncake_err mc_api_put_options(const mooncake_put_options *given,
+                                mooncake_put_options *out) MC_MUST_CHECK;
+
+#endif

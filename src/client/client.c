@@ -1,0 +1,363 @@
+/* Opening and closing a client, its options, and what a fork does to it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/option.h"
+#include "client/call.h"
+
+#define MASTER_PORT 50051u
+#define TIMEOUT_MS_MAX (24u * 3600u * 1000u)
+#define ENGINES_MAX 1024u
+#define POLL_US_MAX 1000000u
+#define PROGRAM_LEN_MAX 100
+
+/* ---- forks ------------------------------------------------------------------------------- */
+
+static _Atomic uint64_t fork_generation;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void on_forked(void)
+{
+    (void)atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, on_forked);
+}
+
+uint64_t mc_fork_generation(void)
+{
+    return atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+void mooncake_client_options_init(mooncake_client_options *options)
+{
+    if (options != NULL) {
+        *options = (mooncake_client_options){
+            .struct_size = sizeof(*options),
+            .timeout_ms = 30000,
+            .connect_timeout_ms = 3000,
+            .engines_max = 8,
+            .verify = MOONCAKE_VERIFY_FULL,
+            .poll_us = 50,
+        };
+    }
+}
+
+static mooncake_err check_range(const char *name, uint64_t value, uint64_t min, uint64_t max)
+{
+    if (value < min || value > max) {
+        return mc_err_set(MOONCAKE_EINVAL, "%s: %llu; allowed are %llu to %llu", name,
+                          (unsigned long long)value, (unsigned long long)min,
+                          (unsigned long long)max);
+    }
+    return MOONCAKE_OK;
+}
+
+/* The caller's options over the defaults, as far as its version of the struct reaches. */
+static mooncake_err read_options(const mooncake_client_options *given, mooncake_client_options *out)
+{
+    mooncake_client_options_init(out);
+    if (given != NULL) {
+        if (given->struct_size < offsetof(mooncake_client_options, timeout_ms)) {
+            return mc_err_set(MOONCAKE_EINVAL,
+                              "options: struct_size is %zu; call "
+                              "mooncake_client_options_init() first",
+                              given->struct_size);
+        }
+        memcpy(out, given, given->struct_size < sizeof(*out) ? given->struct_size : sizeof(*out));
+    }
+    if (out->master == NULL) {
+        out->master = getenv("MOONCAKE_MASTER");
+    }
+    if (out->master == NULL || out->master[0] == '\0') {
+        out->master = "127.0.0.1:50051";
+    }
+    if (out->data_address == NULL) {
+        out->data_address = "0.0.0.0:0";
+    }
+    if (out->program == NULL) {
+        out->program = program_invocation_short_name;
+    }
+    MC_TRY(check_range("timeout_ms", out->timeout_ms, 1, TIMEOUT_MS_MAX));
+    MC_TRY(check_range("connect_timeout_ms", out->connect_timeout_ms, 1, TIMEOUT_MS_MAX));
+    MC_TRY(check_range("engines_max", out->engines_max, 1, ENGINES_MAX));
+    MC_TRY(check_range("poll_us", out->poll_us, 0, POLL_US_MAX));
+    MC_TRY(check_range("verify", (uint64_t)out->verify, 0, MOONCAKE_VERIFY_NONE));
+    if (out->segment_size != 0) {
+        MC_TRY(check_range("segment_size", out->segment_size, MC_SEGMENT_LEN_MIN, INT64_MAX));
+    }
+    if (out->tool && out->segment_size != 0) {
+        return mc_err_set(MOONCAKE_EINVAL, "segment_size: a tool does not ping, so it cannot lend "
+                                           "memory; set tool to false");
+    }
+    return MOONCAKE_OK;
+}
+
+static enum mc_verify verify_from(mooncake_verify verify)
+{
+    switch (verify) {
+    case MOONCAKE_VERIFY_FULL:
+        return MC_VERIFY_FULL;
+    case MOONCAKE_VERIFY_HEADER:
+        return MC_VERIFY_HEADER;
+    case MOONCAKE_VERIFY_NONE:
+        return MC_VERIFY_NONE;
+    }
+    return MC_VERIFY_FULL;
+}
+
+static mooncake_err copy_text(const char *text, size_t len_max, char **out)
+{
+    if (text == NULL) {
+        return MOONCAKE_OK;
+    }
+    *out = mc_strndup(text, strnlen(text, len_max));
+    return *out == NULL ? MOONCAKE_ENOMEM : MOONCAKE_OK;
+}
+
+/* "host" gets the master's usual port. */
+static mooncake_err copy_master(const char *text, char **out)
+{
+    char host[MC_ADDR_LEN_MAX + 1], address[MC_ADDR_LEN_MAX + 16], why[200];
+    uint16_t port;
+
+    if (mc_parse_address(text, MASTER_PORT, host, sizeof(host), &port) != MOONCAKE_OK) {
+        (void)snprintf(why, sizeof(why), "%s", mooncake_last_error());
+        return mc_err_set(MOONCAKE_EINVAL, "master: \"%s\": %s; write host:port", text, why);
+    }
+    (void)snprintf(address, sizeof(address), strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
+                   (unsigned)port);
+    return copy_text(address, sizeof(address), out);
+}
+
+static mooncake_err copy_options(mooncake_client *client, const mooncake_client_options *options)
+{
+    client->segment_size = options->segment_size;
+    client->timeout_ms = options->timeout_ms;
+    client->connect_timeout_ms = options->connect_timeout_ms;
+    client->poll_us = options->poll_us;
+    client->verify = verify_from(options->verify);
+    client->tool = options->tool;
+    client->client_id = mc_random_u64();
+    MC_TRY(copy_master(options->master, &client->master));
+    MC_TRY(copy_text(options->local_hostname, SIZE_MAX - 1, &client->local_hostname));
+    MC_TRY(copy_text(options->data_address, SIZE_MAX - 1, &client->data_address));
+    MC_TRY(copy_text(options->transport, SIZE_MAX - 1, &client->transport));
+    return copy_text(options->program, PROGRAM_LEN_MAX, &client->program);
+}
+
+/* ---- open -------------------------------------------------------------------------------- */
+
+static mooncake_err init_parts(mooncake_client *client, const mooncake_client_options *options)
+{
+    struct mc_engine_options engines = {.engines_max = options->engines_max};
+
+    (void)pthread_mutex_init(&client->lock, NULL);
+    (void)pthread_cond_init(&client->idle, NULL);
+    mc_suspects_init(&client->suspects);
+    MC_TRY(mc_engine_pool_init(&client->engines, &engines));
+    MC_TRY(copy_options(client, options));
+    client->engines.options = (struct mc_engine_options){
+        .master = client->master,
+        .program = client->program,
+        .transport = client->transport,
+        .client_id = client->client_id,
+        .connect_timeout_ms = client->connect_timeout_ms,
+        .poll_us = client->poll_us,
+        .engines_max = options->engines_max,
+    };
+    return mc_memreg_create(&client->memreg);
+}
+
+static mooncake_err open_session(mooncake_client *client, uint64_t deadline_ns)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct mc_store_options options = {
+        .master = client->master,
+        .program = client->program,
+        .role = MC_ROLE_CLIENT,
+        .client_id = client->client_id,
+        .segment_lens = &client->segment_size,
+        .segments_count = client->segment_size > 0 ? 1 : 0,
+        .name = client->local_hostname,
+        .data_address = client->data_address,
+        .loops = cores > 1 ? 2 : 1, /* the process has better things to do than to serve */
+        .poll_us = client->poll_us,
+        .connect_timeout_ms = client->connect_timeout_ms,
+    };
+
+    return mc_session_open(&options, deadline_ns, &client->session);
+}
+
+static void choose_hostname(mooncake_client *client)
+{
+    size_t cap = sizeof(client->hostname);
+
+    if (client->session != NULL) {
+        (void)snprintf(client->hostname, cap, "%s", mc_session_name(client->session));
+    } else if (client->local_hostname != NULL) {
+        (void)snprintf(client->hostname, cap, "%s", client->local_hostname);
+    } else if (gethostname(client->hostname, cap) != 0) {
+        (void)snprintf(client->hostname, cap, "localhost");
+    }
+    client->hostname[cap - 1] = '\0';
+}
+
+static mooncake_err ask_status(mooncake_client *client, uint64_t deadline_ns)
+{
+    struct mc_empty_request request = {0};
+    struct mc_pool_status_reply reply;
+    uint64_t left_ms = mc_left_ms(mc_monotonic_ns(), deadline_ns);
+    struct mc_call call;
+    mooncake_err err;
+
+    MC_TRY(mc_call_begin(client, left_ms > 0 ? (uint32_t)left_ms : 1, &call));
+    err = mc_ask_wait(&call, MC_METHOD_POOL_STATUS, &request, &reply);
+    return mc_call_end(&call, "asking the master", err);
+}
+
+static void free_client(mooncake_client *client)
+{
+    mc_session_close(&client->session);
+    mc_engine_pool_fini(&client->engines);
+    if (client->memreg != NULL) {
+        mc_memreg_destroy(&client->memreg);
+    }
+    mc_suspects_fini(&client->suspects);
+    (void)pthread_cond_destroy(&client->idle);
+    (void)pthread_mutex_destroy(&client->lock);
+    mc_free(client->master);
+    mc_free(client->local_hostname);
+    mc_free(client->data_address);
+    mc_free(client->transport);
+    mc_free(client->program);
+    mc_free(client);
+}
+
+mooncake_err mooncake_client_open(const mooncake_client_options *options,
+                                  mooncake_client **out_client)
+{
+    mooncake_client_options effective;
+    mooncake_client *client;
+    uint64_t deadline_ns;
+    mooncake_err err;
+    char detail[400];
+
+    mc_err_clear();
+    if (out_client == NULL) {
+        return mc_err_set(MOONCAKE_EINVAL, "out_client: is NULL");
+    }
+    MC_TRY(read_options(options, &effective));
+    (void)pthread_once(&fork_once, watch_forks);
+    deadline_ns = mc_deadline_ns(mc_monotonic_ns(), effective.timeout_ms);
+    client = mc_calloc(1, sizeof(*client));
+    if (client == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    client->fork_generation = mc_fork_generation();
+    err = init_parts(client, &effective);
+    if (err == MOONCAKE_OK) { /* first of all, because its errors are the clearest */
+        err = ask_status(client, deadline_ns);
+    }
+    if (err == MOONCAKE_OK && !client->tool) {
+        err = open_session(client, deadline_ns);
+    }
+    if (err != MOONCAKE_OK) {
+        (void)snprintf(detail, sizeof(detail), "%s", mooncake_last_error());
+        free_client(client);
+        return mc_err_set(err, "%s", detail);
+    }
+    choose_hostname(client);
+    *out_client = client;
+    return MOONCAKE_OK;
+}
+
+/* ---- close and small questions ----------------------------------------------------------- */
+
+void mooncake_client_close(mooncake_client *client)
+{
+    if (client == NULL) {
+        return;
+    }
+    if (client->fork_generation != mc_fork_generation()) {
+        /* The loops' descriptors and the threads are the parent's, and a lock may be held by a
+         * thread that is not here: all of that is left alone. */
+        mc_free(client->master);
+        mc_free(client->local_hostname);
+        mc_free(client->data_address);
+        mc_free(client->transport);
+        mc_free(client->program);
+        mc_free(client);
+        return;
+    }
+    (void)pthread_mutex_lock(&client->lock);
+    client->closing = true;
+    while (client->calls > 0) {
+        (void)pthread_cond_wait(&client->idle, &client->lock);
+    }
+    (void)pthread_mutex_unlock(&client->lock);
+    free_client(client);
+}
+
+const char *mooncake_client_hostname(const mooncake_client *client)
+{
+    return client == NULL ? "" : client->hostname;
+}
+
+mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms)
+{
+    struct mc_empty_request request = {0};
+    struct mc_pool_status_reply reply;
+    struct mc_call call;
+    mooncake_err err;
+
+    MC_TRY(mc_call_begin(client, timeout_ms, &call));
+    err = mc_ask_wait(&call, MC_METHOD_POOL_STATUS, &request, &reply);
+    return mc_call_end(&call, "check", err);
+}
+
+mooncake_err mooncake_register_buffer(mooncake_client *client, void *data, uint64_t len)
+{
+    mooncake_err err;
+
+    MC_TRY(mc_client_enter(client));
+    if (data == NULL) {
+        err = mc_err_set(MOONCAKE_EINVAL, "register_buffer: data is NULL");
+    } else {
+        err = mc_memreg_add(client->memreg, data, len);
+    }
+    mc_client_leave(client);
+    return err;
+}
+
+mooncake_err mooncake_unregister_buffer(mooncake_client *client, void *data)
+{
+    mooncake_err err;
+
+    MC_TRY(mc_client_enter(client));
+    if (data == NULL) {
+        err = mc_err_set(MOONCAKE_EINVAL, "unregister_buffer: data is NULL");
+    } else {
+        err = mc_memreg_drop(client->memreg, data);
+    }
+    mc_client_leave(client);
+    return err;
+}
+
+void mooncake_free(void *data)
+{
+    mc_free(data);
+}
+
+const char *mooncake_version(void)
+{
+    return MC_VERSION;
+}

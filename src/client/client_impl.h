@@ -1,0 +1,48 @@
+/* The client's own struct: options as they are in force, and the parts it owns. */
+#ifndef MC_CLIENT_CLIENT_IMPL_H
+#define MC_CLIENT_CLIENT_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/limits.h"
+#include "client/engine.h"
+#include "client/session.h"
+#include "client/suspects.h"
+#include "mooncake/client.h"
+#include "transport/extent.h"
+#include "transport/memreg.h"
+
+struct mooncake_client {
+    /* Options in force; set at open, read-only afterwards. */
+    char *master;         /* owned */
+    char *local_hostname; /* owned; NULL: this machine's name */
+    char *data_address;   /* owned */
+    char *transport;      /* owned; NULL: all */
+    char *program;        /* owned */
+    uint64_t segment_size;
+    uint64_t client_id;
+    uint32_t timeout_ms;
+    uint32_t connect_timeout_ms;
+    uint32_t poll_us;
+    enum mc_verify verify;
+    bool tool;
+    char hostname[MC_SEGMENT_NAME_LEN_MAX + 1]; /* see mooncake_client_hostname() */
+
+    uint64_t fork_generation; /* that of the process which opened it */
+    struct mc_engine_pool engines;
+    struct mc_session *session; /* owned; NULL for tools */
+    struct mc_suspects suspects;
+    struct mc_memreg *memreg; /* owned */
+
+    /* Calls under way, for close to wait for. */
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    unsigned calls; /* guarded by lock */
+    bool closing;   /* guarded by lock */
+};
+
+/** Counts the forks that lie between this process and the one that loaded the library. */
+uint64_t mc_fork_generation(void);
+
+#endif

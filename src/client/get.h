@@ -1,0 +1,39 @@
+/*
+ * Getting: ask the master where the copies are, read the best one straight into the caller's
+ * memory, on any doubt the next. A window of the batch walks
+ *
+ *     ASKING --Query--> READING --xfer--> done
+ *        ^__ once more for the items of which no copy was good: what we know may be stale
+ */
+#ifndef MC_CLIENT_GET_H
+#define MC_CLIENT_GET_H
+
+#include "client/job.h"
+#include "client/pieces.h"
+#include "client/replica_choice.h"
+#include "transport/xfer.h"
+
+/* One value to read. */
+struct mc_get_item {
+    struct mc_key key;
+    const struct iovec *spaces; /* borrowed until the job is done; not read if allocate */
+    size_t spaces_count;
+    uint64_t cap; /* of all spaces together */
+
+    /* Results. */
+    mooncake_err err;
+    uint64_t len;     /* the value's; set with OK, and with EINVAL for a cap that is too small */
+    struct iovec own; /* allocate: the fresh memory, the caller's if err is OK */
+
+    bool skip; /* judged before the job began */
+};
+
+/**
+ * Read all items that are not to be skipped; with @p allocate into fresh memory. When it returns,
+ * every item is judged and nothing writes to the spaces any more. Returns what the call as a whole
+ * returns.
+ */
+mooncake_err mc_get_run(struct mc_call *call, struct mc_get_item *items, size_t count,
+                        bool allocate) MC_MUST_CHECK;
+
+#endif

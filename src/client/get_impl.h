@@ -1,0 +1,86 @@
+/* The get state machine's own structs: get.c cuts the batch and asks, get_read.c reads. */
+#ifndef MC_CLIENT_GET_IMPL_H
+#define MC_CLIENT_GET_IMPL_H
+
+#include "client/get.h"
+
+/* Rounds of asking and reading: the second is for descriptors that have gone stale meanwhile. */
+#define MC_GET_ROUNDS 2u
+
+enum mc_get_state {
+    MC_GET_IDLE,
+    MC_GET_ASKING,
+    MC_GET_READING,
+};
+
+struct mc_get_job;
+struct mc_get_window;
+
+/* One extent of one item, being read. */
+struct mc_get_op {
+    struct mc_xfer_op op;
+    struct mc_list node; /* in the window's list while under way */
+    struct mc_get_entry *entry;
+};
+
+/* An item while it is in a window. */
+struct mc_get_entry {
+    struct mc_get_item *item;
+    const struct mc_object_info *object; /* NULL: nothing to read in this round */
+    uint8_t order[MC_REPLICAS_MAX];      /* copies, best first */
+    unsigned order_count, order_next;
+    uint32_t left;        /* extents of the present copy under way */
+    mooncake_err present; /* how the present copy has failed; OK: it has not */
+    /* What was wrong with the copies tried so far. */
+    bool stale, damaged, unreachable, late;
+    bool judged;
+};
+
+struct mc_get_window {
+    struct mc_get_job *job;
+    enum mc_get_state state;
+    struct mc_arena *arena;
+    struct mc_get_entry *entries;
+    size_t count;
+    unsigned round;
+
+    /* The question; entry i of the request is asked[i]. */
+    struct mc_ask ask;
+    struct mc_keys_request query;
+    struct mc_query_reply answer;
+    struct mc_key *keys;
+    struct mc_get_entry **asked;
+    struct mc_target *targets;
+
+    struct mc_xfer xfers[MC_GET_ROUNDS];
+    struct mc_list ops; /* under way */
+};
+
+struct mc_get_job {
+    struct mc_job base;
+    struct mc_get_item *items;
+    struct mc_get_window windows[MC_WINDOWS_MAX];
+    uint64_t random;
+    mooncake_err err; /* of the last question that failed as a whole */
+    bool allocate, pumping;
+};
+
+/* ---- get.c ------------------------------------------------------------------------------- */
+
+/** This entry's verdict. */
+void mc_get_judge(struct mc_get_job *job, struct mc_get_entry *entry, mooncake_err err);
+/** All that could be read was: ask again for the rest if that may help, else free the window. */
+void mc_get_end_round(struct mc_get_window *window);
+/** Wake up when reading has stalled. */
+void mc_get_set_alarm(struct mc_get_job *job);
+
+/* ---- get_read.c -------------------------------------------------------------------------- */
+
+/** The master has answered: read what it named. */
+void mc_get_read(struct mc_get_window *window);
+/** Nothing has moved for a while: go on to other copies where there are some. */
+void mc_get_give_up_stalled(struct mc_get_window *window);
+/** What the entry is, when every copy has been tried. */
+mooncake_err mc_get_final_error(const struct mc_get_entry *entry);
+
+#endif

@@ -1,0 +1,259 @@
+/* Reading the copies of a window's items, one copy after the other. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/get_impl.h"
+#include "client/report.h"
+
+/* Fresh memory begins a cache line. */
+#define OWN_ALIGN 64u
+
+static void try_next_copy(struct mc_get_window *window, struct mc_get_entry *entry);
+
+/* ---- what went wrong --------------------------------------------------------------------- */
+
+static void remember_failure(struct mc_get_entry *entry, mooncake_err err)
+{
+    switch ((int)err) {
+    case MOONCAKE_ECHECKSUM:
+        entry->damaged = true;
+        break;
+    case MOONCAKE_ENOENT:
+    case MOONCAKE_ENOSEGMENT:
+        entry->stale = true;
+        break;
+    case MOONCAKE_ETIMEDOUT:
+        entry->late = true;
+        break;
+    case MOONCAKE_ERPC:
+    case MOONCAKE_ENOTOWNER: /* the store refuses what the master granted: neither is to be had */
+    case MOONCAKE_EINVAL:
+    default:
+        entry->unreachable = true;
+        break;
+    }
+}
+
+mooncake_err mc_get_final_error(const struct mc_get_entry *entry)
+{
+    if (entry->stale) {
+        return MOONCAKE_ENOENT;
+    }
+    if (entry->late) {
+        return MOONCAKE_ETIMEDOUT;
+    }
+    return entry->damaged && !entry->unreachable ? MOONCAKE_ECHECKSUM : MOONCAKE_ETRANSFER;
+}
+
+static void note_read_failure(struct mc_get_job *job, const struct mc_get_entry *entry,
+                              const struct mc_xfer_op *op)
+{
+    char key[80], detail[160];
+
+    (void)snprintf(detail, sizeof(detail), "%s",
+                   op->err == MOONCAKE_ERPC ? mooncake_last_error() : "");
+    mc_call_note(job->base.call, "key \"%s\": reading from segment %s failed: %s",
+                 mc_key_print(&entry->item->key, key, sizeof(key)), op->target->name,
+                 detail[0] != '\0' ? detail : mooncake_err_text(op->err));
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* The present copy has ended, one way or the other. */
+static void end_copy(struct mc_get_window *window, struct mc_get_entry *entry)
+{
+    if (entry->present == MOONCAKE_OK) {
+        entry->item->len = entry->object->value_len;
+        mc_get_judge(window->job, entry, MOONCAKE_OK);
+        return;
+    }
+    remember_failure(entry, entry->present);
+    if (!mc_call_expired(window->job->base.call)) {
+        try_next_copy(window, entry);
+    }
+}
+
+static void on_read(struct mc_xfer *xfer, struct mc_xfer_op *xfer_op)
+{
+    struct mc_get_op *op = MC_CONTAINER_OF(xfer_op, struct mc_get_op, op);
+    struct mc_get_window *window = xfer->arg;
+    struct mc_get_entry *entry = op->entry;
+
+    mc_list_drop(&op->node);
+    MC_ASSERT(entry->left > 0);
+    entry->left--;
+    if (xfer_op->err != MOONCAKE_OK) {
+        note_read_failure(window->job, entry, xfer_op);
+        mc_report_failure(window->job->base.call, xfer_op, &entry->item->key,
+                          mc_job_idle_ms(&window->job->base));
+        entry->present = xfer_op->err;
+    }
+    /* The next copy goes into the same memory, so all of this one must have ended. */
+    if (entry->left == 0) {
+        end_copy(window, entry);
+    }
+}
+
+static void on_all_read(struct mc_xfer *xfer)
+{
+    mc_get_end_round(xfer->arg);
+}
+
+static mooncake_err add_copy(struct mc_get_window *window, struct mc_get_entry *entry,
+                             const struct mc_replica_info *replica)
+{
+    const struct mc_get_item *item = entry->item;
+    struct mc_piece_cursor cursor = window->job->allocate
+                                        ? mc_piece_cursor(&item->own, 1)
+                                        : mc_piece_cursor(item->spaces, item->spaces_count);
+    struct mc_get_op *ops = mc_arena_array(window->arena, replica->extents_count, sizeof(*ops));
+
+    if (ops == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    memset(ops, 0, replica->extents_count * sizeof(*ops));
+    for (uint32_t i = 0; i < replica->extents_count; i++) {
+        struct mc_get_op *op = &ops[i];
+
+        op->entry = entry;
+        op->op.right = MC_RIGHT_READ;
+        op->op.extent = replica->extents[i];
+        op->op.target = &window->targets[replica->segment[i]];
+        op->op.verify = window->job->base.call->client->verify;
+        MC_TRY(mc_piece_cursor_cut(&cursor, op->op.extent.payload_len, window->arena,
+                                   &op->op.pieces, &op->op.pieces_count));
+    }
+    entry->present = MOONCAKE_OK;
+    entry->left = replica->extents_count;
+    for (uint32_t i = 0; i < replica->extents_count; i++) {
+        mc_list_add_tail(&window->ops, &ops[i].node);
+    }
+    for (uint32_t i = 0; i < replica->extents_count; i++) {
+        mc_xfer_add(&window->xfers[window->round], &ops[i].op);
+    }
+    return MOONCAKE_OK;
+}
+
+/* Without another copy the entry is left without a verdict: the end of the round judges it. */
+static void try_next_copy(struct mc_get_window *window, struct mc_get_entry *entry)
+{
+    mooncake_err err;
+
+    if (entry->order_next == entry->order_count) {
+        return;
+    }
+    err = add_copy(window, entry, &entry->object->replicas[entry->order[entry->order_next++]]);
+    if (err != MOONCAKE_OK) {
+        mc_get_judge(window->job, entry, err);
+    }
+}
+
+/* Is there room for the value where it is to go? */
+static mooncake_err make_room(struct mc_get_job *job, struct mc_get_item *item, uint64_t len)
+{
+    if (!job->allocate) {
+        char key[80];
+
+        if (len <= item->cap) {
+            return MOONCAKE_OK;
+        }
+        item->len = len;
+        mc_call_note(job->base.call,
+                     "key \"%s\": the value has %llu bytes and the buffer only %llu",
+                     mc_key_print(&item->key, key, sizeof(key)), (unsigned long long)len,
+                     (unsigned long long)item->cap);
+        return MOONCAKE_EINVAL;
+    }
+    if (item->own.iov_base != NULL && item->own.iov_len == len) {
+        return MOONCAKE_OK; /* from the first round */
+    }
+    mc_free(item->own.iov_base);
+    item->own = (struct iovec){0};
+    if (len > SIZE_MAX - OWN_ALIGN) {
+        return MOONCAKE_ENOMEM;
+    }
+    item->own.iov_base = mc_aligned_alloc(OWN_ALIGN, (size_t)len);
+    if (item->own.iov_base == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    item->own.iov_len = (size_t)len;
+    return MOONCAKE_OK;
+}
+
+/* The master knows the object: begin with its best copy. */
+static void read_entry(struct mc_get_window *window, struct mc_get_entry *entry,
+                       const struct mc_object_info *object)
+{
+    struct mc_get_job *job = window->job;
+    mooncake_err err = make_room(job, entry->item, object->value_len);
+
+    if (err != MOONCAKE_OK) {
+        mc_get_judge(job, entry, err);
+        return;
+    }
+    entry->object = object;
+    entry->order_next = 0;
+    entry->order_count =
+        mc_replica_order(&job->base.call->client->suspects, &job->base.call->engine->transports,
+                         window->targets, object, job->random++, entry->order);
+    if (entry->order_count == 0) {
+        entry->stale = true;
+    }
+    try_next_copy(window, entry);
+}
+
+void mc_get_read(struct mc_get_window *window)
+{
+    struct mc_get_job *job = window->job;
+    struct mc_xfer *xfer = &window->xfers[window->round];
+    mooncake_err err;
+
+    window->state = MC_GET_READING;
+    mc_list_init(&window->ops);
+    mc_xfer_init(xfer, &job->base.call->engine->transports, on_all_read, window);
+    mc_xfer_set_on_op(xfer, on_read);
+    window->targets = mc_job_targets(&window->answer.table, window->arena);
+    for (size_t i = 0; i < window->query.count; i++) {
+        struct mc_get_entry *entry = window->asked[i];
+
+        if (window->answer.statuses[i] != MOONCAKE_OK) {
+            mc_get_judge(job, entry, window->answer.statuses[i]);
+        } else if (window->targets == NULL) {
+            mc_get_judge(job, entry, MOONCAKE_ENOMEM);
+        } else {
+            read_entry(window, entry, &window->answer.table.objects[i]);
+        }
+    }
+    mc_job_touch(&job->base);
+    mc_get_set_alarm(job);
+    err = mc_xfer_start(xfer, job->base.call->deadline_ns);
+    if (err != MOONCAKE_OK) { /* nothing was read */
+        for (size_t i = 0; i < window->query.count; i++) {
+            if (!window->asked[i]->judged) {
+                mc_get_judge(job, window->asked[i], err);
+            }
+        }
+        mc_get_end_round(window);
+    }
+}
+
+void mc_get_give_up_stalled(struct mc_get_window *window)
+{
+    struct mc_list victims;
+
+    mc_list_init(&victims);
+    mc_list_for_each_safe (node, next, &window->ops) {
+        const struct mc_get_op *op = MC_CONTAINER_OF(node, struct mc_get_op, node);
+
+        if (op->entry->order_next < op->entry->order_count) {
+            mc_list_drop(node);
+            mc_list_add_tail(&victims, node);
+        }
+    }
+    /* Stopping one may end others, and the last one ends the round; each leaves the list. */
+    while (!mc_list_empty(&victims)) {
+        struct mc_get_op *op = mc_list_first(&victims, struct mc_get_op, node);
+
+        mc_xfer_cancel_op(&window->xfers[window->round], &op->op);
+    }
+}

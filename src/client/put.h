@@ -1,0 +1,31 @@
+/*
+ * Putting: ask the master for space, write every replica, tell the master the end. A window of the
+ * batch walks
+ *
+ *     ASKING --PutStart--> WRITING --xfer--> ENDING --PutEnd, PutRevoke--> done
+ *        ^__ WAITING (the master evicts; it said when to come again)
+ */
+#ifndef MC_CLIENT_PUT_H
+#define MC_CLIENT_PUT_H
+
+#include "client/job.h"
+#include "client/pieces.h"
+
+/* One value to store. */
+struct mc_put_item {
+    struct mc_key key;
+    const struct iovec *pieces; /* borrowed until the job is done */
+    size_t pieces_count;
+    uint64_t len;     /* of all pieces together */
+    mooncake_err err; /* judged before: an error; else set by the job */
+    bool skip;        /* judged before the job began */
+};
+
+/**
+ * Store all items that are not to be skipped. When it returns, every item is judged and nothing
+ * reads the pieces any more. Returns what the call as a whole returns.
+ */
+mooncake_err mc_put_run(struct mc_call *call, struct mc_put_item *items, size_t count,
+                        const mooncake_put_options *options) MC_MUST_CHECK;
+
+#endif

@@ -1,0 +1,69 @@
+/* Fire-and-forget reports on the engine's own connection. */
+#include "client/report.h"
+
+#include "base/log.h"
+
+#define REPORT_TIMEOUT_MS 2000u
+
+/* A store that moved nothing for so long is read last for a while, and after the second time it
+ * is worth the master's attention. */
+#define SUSPECT_IDLE_MS 100u
+#define REPORT_IDLE_MS 1000u
+
+static void on_reported(struct mc_master_call *call, mooncake_err err)
+{
+    struct mc_engine *engine = call->arg;
+
+    engine->report_under_way = false;
+    if (err != MOONCAKE_OK) {
+        mc_log_debug("client.report", "err=%s", mooncake_err_name(err));
+    }
+}
+
+static void send_report(struct mc_call *call, const struct mc_report_item *item)
+{
+    struct mc_engine *engine = call->engine;
+    struct mc_report_request request = {
+        .client_id = call->client->client_id, .items = item, .count = 1};
+
+    if (engine->report_under_way || !mc_rpc_client_is_up(engine->stub.rpc)) {
+        return;
+    }
+    mc_arena_reset(&engine->report_arena);
+    mc_master_call_init(&engine->report, &engine->report_arena,
+                        mc_deadline_ns(mc_monotonic_ns(), REPORT_TIMEOUT_MS), on_reported, engine);
+    if (mc_master_call_start(engine->stub.rpc, &engine->report, MC_METHOD_REPORT, &request,
+                             &engine->report_reply) == MOONCAKE_OK) {
+        engine->report_under_way = true;
+        mc_rpc_client_flush(engine->stub.rpc);
+    }
+}
+
+void mc_report_failure(struct mc_call *call, const struct mc_xfer_op *op, const struct mc_key *key,
+                       uint64_t idle_ms)
+{
+    struct mc_report_item item = {.mount_id = op->extent.mount_id, .reason = op->err};
+    bool late = op->err == MOONCAKE_ETIMEDOUT;
+    bool report = false;
+
+    /* A caller in a hurry proves nothing about the store. */
+    if (late && idle_ms < SUSPECT_IDLE_MS) {
+        return;
+    }
+    if (late || op->err == MOONCAKE_ERPC || op->err == MOONCAKE_ENOSEGMENT) {
+        report = mc_suspects_add(&call->client->suspects, item.mount_id, mc_monotonic_ns()) &&
+                 (!late || idle_ms >= REPORT_IDLE_MS);
+    } else if (op->err == MOONCAKE_ECHECKSUM) {
+        item.key = *key;
+        item.object_id_lo = op->extent.object_id.lo;
+        report = true;
+    }
+    if (report) {
+        char text[80];
+
+        mc_log_warn("client.transfer", "segment=%s addresses=\"%s\" key=\"%s\" err=%s",
+                    op->target->name, op->target->addresses, mc_key_print(key, text, sizeof(text)),
+                    mooncake_err_name(op->err));
+        send_report(call, &item);
+    }
+}
