@@ -76,6 +76,14 @@ static void idle_cb(uv_idle_t *idle)
     (void)idle; /* being active is all */
 }
 
+static void deadline_cb(uv_timer_t *timer)
+{
+    struct mc_loop *loop = timer->data;
+
+    /* It may be due before libuv begins to wait; then there must be no wait. */
+    (void)uv_idle_start(&loop->idle, idle_cb);
+}
+
 /* libuv is about to wait. */
 static void prepare_cb(uv_prepare_t *prepare)
 {
@@ -86,11 +94,6 @@ static void prepare_cb(uv_prepare_t *prepare)
         /* A timer, which libuv runs before this, has ended what we turn for. */
         (void)uv_idle_start(&loop->idle, idle_cb);
     }
-}
-
-static void deadline_cb(uv_timer_t *timer)
-{
-    (void)timer; /* being awake is all */
 }
 
 static void signal_cb(uv_signal_t *signal, int signum)
@@ -144,6 +147,7 @@ mooncake_err mc_loop_create(uint32_t poll_us, struct mc_loop **out)
     (void)uv_timer_init(&loop->uv, &loop->deadline);
     loop->wake.data = loop;
     loop->prepare.data = loop;
+    loop->deadline.data = loop;
     loop->poll_ns = poll_us * MC_NS_PER_US;
     (void)pthread_mutex_init(&loop->lock, NULL);
     mc_list_init(&loop->posts);
@@ -455,6 +459,7 @@ static struct census run_down(struct mc_loop *loop)
         /* The timer keeps a turn short: closing itself does not need one, a request may. */
         (void)uv_timer_start(&loop->deadline, deadline_cb, 10, 0);
         (void)uv_run(&loop->uv, UV_RUN_ONCE);
+        (void)uv_idle_stop(&loop->idle);
         loop->time->now_ns = 0;
     }
 }
