@@ -1,0 +1,179 @@
+/* `io` and `meta`: which cases there are, and their table. */
+#include "io.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "crew.h"
+#include "pool.h"
+#include "report.h"
+
+#define MEMORY_MAX ((uint64_t)64 << 30)
+/* From here on a value's bytes, and not its calls, are what takes the time. */
+#define BULK_LEN ((uint64_t)64 << 10)
+
+const char *const mc_io_op_names[MC_IO_OPS_COUNT] = {
+#define NAME(name, word) word,
+    MC_IO_OP_LIST(NAME)
+#undef NAME
+};
+
+struct ops {
+    enum mc_io_op items[MC_LIST_MAX];
+    size_t count;
+};
+
+static bool parse_ops(const char *text, struct ops *out)
+{
+    const char *at = text;
+
+    out->count = 0;
+    for (;;) {
+        size_t len = strcspn(at, ",");
+        size_t op = 0;
+
+        while (op < MC_IO_OPS_COUNT &&
+               (strlen(mc_io_op_names[op]) != len || strncmp(mc_io_op_names[op], at, len) != 0)) {
+            op++;
+        }
+        if (op == MC_IO_OPS_COUNT || out->count == MC_LIST_MAX) {
+            (void)fprintf(stderr,
+                          "mooncake_bench: --ops: \"%.*s\" is not one of put, get, mix, exist, "
+                          "miss, size, remove\n",
+                          (int)(len > 80 ? 80 : len), at);
+            return false;
+        }
+        out->items[out->count++] = (enum mc_io_op)op;
+        if (at[len] == '\0') {
+            return true;
+        }
+        at += len + 1;
+    }
+}
+
+static bool options_check(const struct mc_bench_options *o)
+{
+    uint64_t workers = o->threads * o->processes;
+
+    for (size_t s = 0; s < o->sizes.count; s++) {
+        for (size_t b = 0; b < o->batches.count; b++) {
+            uint64_t size = o->sizes.items[s];
+
+            if (size > MEMORY_MAX / o->batches.items[b] / workers) {
+                (void)fprintf(stderr,
+                              "mooncake_bench: %llu workers with %llu values of %llu bytes need "
+                              "more than 64 GiB; lower --batches, --sizes or --threads\n",
+                              (unsigned long long)workers, (unsigned long long)o->batches.items[b],
+                              (unsigned long long)size);
+                return false;
+            }
+        }
+    }
+    return mc_pool_options_check(o);
+}
+
+struct run {
+    const struct mc_bench_options *options;
+    struct mc_limits limits;
+    struct mc_tally sum;
+    json_t *cases; /* NULL unless --json */
+};
+
+static void report_case(struct run *run, const struct mc_io_case *c, const struct mc_tally *tally)
+{
+    char size[MC_TEXT_LEN];
+    char title[80];
+
+    if (run->cases != NULL) {
+        json_t *root = mc_json_tally(tally, &run->limits);
+
+        (void)json_object_set_new(root, "op", json_string(mc_io_op_names[c->op]));
+        (void)json_object_set_new(root, "value_bytes", json_integer((json_int_t)c->size));
+        (void)json_object_set_new(root, "batch", json_integer((json_int_t)c->batch));
+        (void)json_array_append_new(run->cases, root);
+        return;
+    }
+    (void)snprintf(title, sizeof(title), "%-6s %8s x %llu", mc_io_op_names[c->op],
+                   mc_text_size(size, c->size), (unsigned long long)c->batch);
+    mc_report_line(title, tally, &run->limits, c->batch == 1,
+                   c->size >= BULK_LEN && tally->bytes > 0);
+    (void)fflush(stdout);
+}
+
+/* False: there is no sense in further cases. */
+static bool run_case(struct run *run, const struct mc_io_case *c)
+{
+    static struct mc_tally tally;
+    bool fine = mc_crew_run(run->options, &mc_io_job, c, &tally);
+
+    if (fine) {
+        report_case(run, c, &tally);
+    } else if (tally.errors == 0) {
+        tally.errors = 1;
+    }
+    mc_tally_merge(&run->sum, &tally);
+    return fine;
+}
+
+static bool run_cases(struct run *run, const struct ops *ops)
+{
+    const struct mc_bench_options *o = run->options;
+    uint64_t run_id = mc_pool_run_id();
+
+    for (size_t s = 0; s < o->sizes.count; s++) {
+        for (size_t b = 0; b < o->batches.count; b++) {
+            for (size_t i = 0; i < ops->count; i++) {
+                struct mc_io_case c = {ops->items[i], o->sizes.items[s], o->batches.items[b],
+                                       run_id++};
+
+                if (!run_case(run, &c)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+static enum mc_exit run_command(const struct mc_bench_options *options, const char *command)
+{
+    static struct run run;
+    struct ops ops;
+
+    if (!parse_ops(options->ops, &ops) || !options_check(options)) {
+        return MC_EXIT_USAGE;
+    }
+    run.options = options;
+    mc_report_measure_limits(options, &run.limits);
+    if (options->json) {
+        run.cases = json_array();
+    } else {
+        mc_report_limits(&run.limits);
+        (void)printf("\n%llu process(es) of %llu thread(s), %llu ms a case\n",
+                     (unsigned long long)options->processes, (unsigned long long)options->threads,
+                     (unsigned long long)options->time_ms);
+        mc_report_head("operation", &run.limits);
+    }
+    (void)run_cases(&run, &ops); /* what went wrong is in the sum */
+    if (options->json) {
+        mc_json_print(json_pack("{s:s, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:s}", "command", command,
+                                "processes", (json_int_t)options->processes, "threads",
+                                (json_int_t)options->threads, "limits", mc_json_limits(&run.limits),
+                                "cases", run.cases, "verified_bytes", (json_int_t)run.sum.verified,
+                                "wrong", (json_int_t)run.sum.wrong, "errors",
+                                (json_int_t)run.sum.errors, "first_error", run.sum.sentence));
+    } else {
+        mc_report_verdict(&run.sum);
+    }
+    return mc_exit_of(&run.sum);
+}
+
+enum mc_exit mc_io_run(const struct mc_bench_options *options)
+{
+    return run_command(options, "io");
+}
+
+enum mc_exit mc_meta_run(const struct mc_bench_options *options)
+{
+    return run_command(options, "meta");
+}

@@ -1,0 +1,363 @@
+/*
+ * What one worker of `io` does. Its keys are numbered; those from `first` to below `next` are in
+ * the pool. Numbers go by whole batches. Only the time inside the call that is measured counts:
+ * making data, comparing it and making room is done outside.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crew.h"
+#include "io.h"
+#include "pattern.h"
+#include "requests.h"
+#include "timing.h"
+
+#define KEY_LEN 64
+#define BATCHES_MAX 65536u
+
+struct state {
+    char (*texts)[KEY_LEN];
+    const char **keys;
+    unsigned char *values; /* batch times size */
+    void **spaces;
+    const void **sources;
+    uint64_t *lens, *got;
+    mooncake_err *results;
+    uint64_t first, next, held_max; /* in batches */
+};
+
+static const struct mc_io_case *case_of(const struct mc_worker *worker)
+{
+    return worker->job_case;
+}
+
+static void name_keys(struct mc_worker *worker, uint64_t batch_number)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+
+    for (uint64_t i = 0; i < c->batch; i++) {
+        (void)snprintf(s->texts[i], KEY_LEN, "bench/%016llx/%u/%llu", (unsigned long long)c->run,
+                       worker->index, (unsigned long long)(batch_number * c->batch + i));
+    }
+}
+
+/* ---- the calls --------------------------------------------------------------------------- */
+
+/* Count the items of a call that ended; those that are not @p expected have failed. */
+static uint64_t judge(struct mc_worker *worker, const char *what, mooncake_err expected)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+    uint64_t fine = 0;
+
+    for (uint64_t i = 0; i < c->batch; i++) {
+        if (s->results[i] == expected) {
+            fine++;
+        } else {
+            mc_tally_error(worker->tally, what, s->keys[i],
+                           s->results[i] == MOONCAKE_OK ? MOONCAKE_EEXIST : s->results[i]);
+        }
+    }
+    return fine;
+}
+
+static mooncake_err call_put(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+
+    if (c->batch == 1) {
+        s->results[0] = mooncake_put(worker->client, s->keys[0], s->values, c->size, NULL, 0);
+        return s->results[0];
+    }
+    return mooncake_batch_put(worker->client, s->keys, s->sources, s->lens, c->batch, NULL, 0,
+                              s->results);
+}
+
+static mooncake_err call_get(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+
+    if (c->batch == 1) {
+        s->results[0] =
+            mooncake_get_into(worker->client, s->keys[0], s->values, c->size, 0, &s->got[0]);
+        return s->results[0];
+    }
+    return mooncake_batch_get_into(worker->client, s->keys, s->spaces, s->lens, c->batch, 0,
+                                   s->results, s->got);
+}
+
+static mooncake_err call_exist(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+    bool exists = false;
+
+    if (c->batch == 1) {
+        mooncake_err err = mooncake_exist(worker->client, s->keys[0], 0, &exists);
+
+        s->results[0] = err == MOONCAKE_OK && !exists ? MOONCAKE_ENOENT : err;
+        return err;
+    }
+    return mooncake_batch_exist(worker->client, s->keys, c->batch, 0, s->results);
+}
+
+static mooncake_err call_size(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+
+    if (c->batch == 1) {
+        s->results[0] = mooncake_size(worker->client, s->keys[0], 0, &s->got[0]);
+        return s->results[0];
+    }
+    return mooncake_batch_size(worker->client, s->keys, c->batch, 0, s->results, s->got);
+}
+
+static mooncake_err call_remove(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+
+    if (c->batch == 1) {
+        s->results[0] = mooncake_remove(worker->client, s->keys[0], true, 0);
+        return s->results[0];
+    }
+    return mooncake_batch_remove(worker->client, s->keys, c->batch, true, 0, s->results);
+}
+
+/* Make the call on the keys that are named; if @p measured its time and items count. Returns how
+ * many items ended as @p expected. */
+static uint64_t make(struct mc_worker *worker, mooncake_err (*call)(struct mc_worker *worker),
+                     const char *what, mooncake_err expected, bool measured)
+{
+    const struct mc_io_case *c = case_of(worker);
+    uint64_t start = mc_now_ns();
+    uint64_t took, fine;
+
+    (void)call(worker); /* each item has its result */
+    took = mc_now_ns() - start;
+    fine = judge(worker, what, expected);
+    if (measured) {
+        mc_tally_call(worker->tally, took, fine, fine * c->size);
+    }
+    return fine;
+}
+
+/* ---- steps ------------------------------------------------------------------------------- */
+
+static bool do_put(struct mc_worker *worker, bool measured)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+
+    name_keys(worker, s->next);
+    for (uint64_t i = 0; i < c->batch && c->size > 0; i++) {
+        mc_pattern_fill(mc_pattern_seed(s->keys[i], 0), s->values + i * c->size, c->size);
+    }
+    s->next++;
+    return make(worker, call_put, "put", MOONCAKE_OK, measured) > 0;
+}
+
+static bool do_remove(struct mc_worker *worker, bool measured)
+{
+    struct state *s = worker->state;
+
+    name_keys(worker, s->first++);
+    return make(worker, call_remove, "remove", MOONCAKE_OK, measured) > 0;
+}
+
+static bool make_room(struct mc_worker *worker)
+{
+    struct state *s = worker->state;
+
+    return s->next - s->first < s->held_max || do_remove(worker, false);
+}
+
+static void name_any(struct mc_worker *worker)
+{
+    struct state *s = worker->state;
+
+    name_keys(worker, s->first + mc_random_below(&worker->rnd, s->next - s->first));
+}
+
+static bool do_get(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+    uint64_t fine;
+
+    name_any(worker);
+    for (uint64_t i = 0; i < c->batch; i++) {
+        mc_spoil(s->values + i * c->size, c->size);
+        s->got[i] = UINT64_MAX;
+    }
+    fine = make(worker, call_get, "get", MOONCAKE_OK, true);
+    for (uint64_t i = 0; i < c->batch; i++) {
+        if (s->results[i] == MOONCAKE_OK) {
+            mc_tally_verify(worker->tally, s->keys[i], s->values + i * c->size, s->got[i], c->size);
+        }
+    }
+    return fine > 0;
+}
+
+static bool do_size(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+    uint64_t fine;
+
+    name_any(worker);
+    fine = make(worker, call_size, "size", MOONCAKE_OK, true);
+    for (uint64_t i = 0; i < c->batch; i++) {
+        if (s->results[i] == MOONCAKE_OK && s->got[i] != c->size) {
+            mc_tally_wrong(worker->tally, s->keys[i], "another length than was put");
+        }
+    }
+    return fine > 0;
+}
+
+static bool step(struct mc_worker *worker)
+{
+    struct state *s = worker->state;
+
+    switch (case_of(worker)->op) {
+    case MC_IO_PUT:
+        return make_room(worker) && do_put(worker, true);
+    case MC_IO_GET:
+        return do_get(worker);
+    case MC_IO_MIX:
+        if (mc_random_below(&worker->rnd, 100) < worker->options->get_percent) {
+            return do_get(worker);
+        }
+        return make_room(worker) && do_put(worker, true);
+    case MC_IO_EXIST:
+        name_any(worker);
+        return make(worker, call_exist, "exist", MOONCAKE_OK, true) > 0;
+    case MC_IO_MISS:
+        name_keys(worker, s->next + mc_random_below(&worker->rnd, s->held_max));
+        return make(worker, call_exist, "exist", MOONCAKE_ENOENT, true) > 0;
+    case MC_IO_SIZE:
+        return do_size(worker);
+    case MC_IO_REMOVE:
+        return do_put(worker, false) && do_remove(worker, true);
+    case MC_IO_OPS_COUNT:
+        break;
+    }
+    return false;
+}
+
+/* ---- begin and end ----------------------------------------------------------------------- */
+
+static void *array(uint64_t count, size_t len)
+{
+    return calloc(count, len); /* checks the product */
+}
+
+static bool allocate(struct mc_worker *worker, struct state *s)
+{
+    const struct mc_io_case *c = case_of(worker);
+
+    s->texts = array(c->batch, KEY_LEN);
+    s->keys = array(c->batch, sizeof(*s->keys));
+    s->values = array(c->batch, c->size == 0 ? 1 : c->size);
+    s->spaces = array(c->batch, sizeof(*s->spaces));
+    s->sources = array(c->batch, sizeof(*s->sources));
+    s->lens = array(c->batch, sizeof(*s->lens));
+    s->got = array(c->batch, sizeof(*s->got));
+    s->results = array(c->batch, sizeof(*s->results));
+    if (s->texts == NULL || s->keys == NULL || s->values == NULL || s->spaces == NULL ||
+        s->sources == NULL || s->lens == NULL || s->got == NULL || s->results == NULL) {
+        return false;
+    }
+    for (uint64_t i = 0; i < c->batch; i++) {
+        s->keys[i] = s->texts[i];
+        s->spaces[i] = s->values + i * c->size;
+        s->sources[i] = s->spaces[i];
+        s->lens[i] = c->size;
+    }
+    return true;
+}
+
+static uint64_t held_max_of(const struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    uint64_t keys = worker->options->keys;
+
+    if (c->size > 0) {
+        uint64_t fit = worker->options->working_set / worker->count / c->size;
+
+        keys = keys == 0 || fit < keys ? fit : keys;
+    }
+    keys /= c->batch;
+    return keys == 0 ? 1 : keys > BATCHES_MAX ? BATCHES_MAX : keys;
+}
+
+static bool prepare(struct mc_worker *worker)
+{
+    struct state *s = calloc(1, sizeof(*s));
+
+    worker->state = s;
+    if (s == NULL || !allocate(worker, s)) {
+        (void)snprintf(worker->tally->sentence, sizeof(worker->tally->sentence),
+                       "out of memory for a batch of such values");
+        return false;
+    }
+    s->held_max = held_max_of(worker);
+    switch (case_of(worker)->op) {
+    case MC_IO_GET:
+    case MC_IO_MIX:
+    case MC_IO_EXIST:
+    case MC_IO_SIZE:
+        while (s->next < s->held_max) {
+            if (!do_put(worker, false)) {
+                return false;
+            }
+        }
+        break;
+    case MC_IO_PUT:
+    case MC_IO_MISS:
+    case MC_IO_REMOVE:
+    case MC_IO_OPS_COUNT:
+        break;
+    }
+    return worker->tally->errors == 0;
+}
+
+/* Take what this worker has put out of the pool again. What was never stored is no fault. */
+static void clear_pool(struct mc_worker *worker)
+{
+    struct state *s = worker->state;
+
+    while (s->first < s->next) {
+        name_keys(worker, s->first++);
+        (void)call_remove(worker);
+    }
+}
+
+static void finish(struct mc_worker *worker)
+{
+    struct state *s = worker->state;
+
+    if (s == NULL) {
+        return;
+    }
+    if (s->results != NULL) { /* the last of them */
+        clear_pool(worker);
+    }
+    free(s->texts);
+    free(s->keys);
+    free(s->values);
+    free(s->spaces);
+    free(s->sources);
+    free(s->lens);
+    free(s->got);
+    free(s->results);
+    free(s);
+    worker->state = NULL;
+}
+
+const struct mc_job mc_io_job = {prepare, step, finish};

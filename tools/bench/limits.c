@@ -1,0 +1,350 @@
+/* Memory is measured here; for sockets a child process answers one-byte commands. */
+#include "limits.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "histogram.h"
+#include "timing.h"
+
+#define MEMORY_LEN ((size_t)256 << 20) /* beyond any cache */
+#define FUSED_BLOCK ((size_t)16 << 10)
+#define MESSAGE_LEN ((size_t)1 << 20)
+#define RING_LEN (32 * MESSAGE_LEN) /* what a batch of 32 such values moves through */
+#define PHASE_NS 300000000u
+#define SLICE_NS 100000000u
+#define SLICES 7
+#define PASSES 3
+#define SOCKET_TIMEOUT_S 5
+
+enum command { TRIP = 't', MESSAGE = 'm', STREAM = 's' };
+
+static bool fail(char *why, size_t why_len, const char *what)
+{
+    (void)snprintf(why, why_len, "%s: %s", what, strerror(errno));
+    return false;
+}
+
+static unsigned char *memory_map(size_t len)
+{
+    void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (at == MAP_FAILED) {
+        return NULL;
+    }
+    memset(at, 0x5a, len); /* touch every page before the clock runs */
+    return at;
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static uint64_t pass_memcpy(unsigned char *to, const unsigned char *from)
+{
+    memcpy(to, from, MEMORY_LEN);
+    return to[MEMORY_LEN / 2];
+}
+
+static uint64_t pass_fused(unsigned char *to, const unsigned char *from)
+{
+    XXH3_state_t *state = XXH3_createState();
+    uint64_t sum;
+
+    if (state == NULL) {
+        return 0;
+    }
+    (void)XXH3_64bits_reset(state);
+    for (size_t at = 0; at < MEMORY_LEN; at += FUSED_BLOCK) {
+        memcpy(to + at, from + at, FUSED_BLOCK);
+        (void)XXH3_64bits_update(state, to + at, FUSED_BLOCK);
+    }
+    sum = XXH3_64bits_digest(state);
+    (void)XXH3_freeState(state);
+    return sum;
+}
+
+static uint64_t pass_xxh3(unsigned char *to, const unsigned char *from)
+{
+    (void)to;
+    return XXH3_64bits(from, MEMORY_LEN);
+}
+
+/* The best of some passes: what the machine can do, not what else it did. */
+static double best_rate(uint64_t (*pass)(unsigned char *to, const unsigned char *from),
+                        unsigned char *to, const unsigned char *from)
+{
+    static volatile uint64_t sink;
+    uint64_t best = UINT64_MAX;
+
+    for (int i = 0; i < PASSES; i++) {
+        uint64_t start = mc_now_ns();
+        uint64_t took;
+
+        sink = pass(to, from);
+        took = mc_now_ns() - start;
+        best = took < best ? took : best;
+    }
+    (void)sink;
+    return (double)MEMORY_LEN * 1e9 / (double)best;
+}
+
+static bool measure_memory(struct mc_limits *out, char *why, size_t why_len)
+{
+    unsigned char *from = memory_map(MEMORY_LEN);
+    unsigned char *to = memory_map(MEMORY_LEN);
+    bool fine = from != NULL && to != NULL;
+
+    if (fine) {
+        out->memcpy_rate = best_rate(pass_memcpy, to, from);
+        out->fused_rate = best_rate(pass_fused, to, from);
+        out->xxh3_rate = best_rate(pass_xxh3, to, from);
+    } else {
+        (void)fail(why, why_len, "512 MiB for measuring memory");
+    }
+    if (from != NULL) {
+        (void)munmap(from, MEMORY_LEN);
+    }
+    if (to != NULL) {
+        (void)munmap(to, MEMORY_LEN);
+    }
+    return fine;
+}
+
+/* ---- sockets ----------------------------------------------------------------------------- */
+
+static void set_up(int fd)
+{
+    struct timeval timeout = {SOCKET_TIMEOUT_S, 0};
+    int on = 1;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+}
+
+static bool send_all(int fd, const unsigned char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t sent = send(fd, data, len, MSG_NOSIGNAL);
+
+        if (sent <= 0) {
+            return false;
+        }
+        data += sent;
+        len -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Answer commands until the other end closes. */
+static void serve(int fd, const unsigned char *ring)
+{
+    unsigned char command;
+    size_t at = 0;
+
+    while (recv(fd, &command, 1, 0) == 1) {
+        bool going = true;
+
+        if (command == TRIP) {
+            going = send_all(fd, &command, 1);
+        } else if (command == MESSAGE) {
+            going = send_all(fd, ring + at, MESSAGE_LEN);
+            at = (at + MESSAGE_LEN) % RING_LEN;
+        } else {
+            while (going) {
+                going = send_all(fd, ring + at, MESSAGE_LEN);
+                at = (at + MESSAGE_LEN) % RING_LEN;
+            }
+        }
+        if (!going) {
+            break;
+        }
+    }
+}
+
+static _Noreturn void child(int listener, const unsigned char *ring)
+{
+    int fd;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0) {
+        set_up(fd);
+        serve(fd, ring);
+    }
+    _exit(0);
+}
+
+/* Takes what there is, as a program does that has other connections too. */
+static bool receive(int fd, unsigned char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t got = recv(fd, data, len, 0);
+
+        if (got <= 0) {
+            return false;
+        }
+        data += got;
+        len -= (size_t)got;
+    }
+    return true;
+}
+
+static bool ask(int fd, enum command command)
+{
+    unsigned char byte = (unsigned char)command;
+
+    return send_all(fd, &byte, 1);
+}
+
+static bool measure_trips(int fd, unsigned char *ring, struct mc_limits *out)
+{
+    struct mc_histogram trips = {0};
+    uint64_t end = mc_now_ns() + PHASE_NS;
+    uint64_t start;
+
+    while ((start = mc_now_ns()) < end) {
+        if (!ask(fd, TRIP) || !receive(fd, ring, 1)) {
+            return false;
+        }
+        mc_histogram_add(&trips, mc_now_ns() - start);
+    }
+    out->trip_p50_ns = mc_histogram_at(&trips, 0.5);
+    out->trip_p99_ns = mc_histogram_at(&trips, 0.99);
+    return true;
+}
+
+static bool measure_messages(int fd, unsigned char *ring, struct mc_limits *out)
+{
+    struct mc_histogram messages = {0};
+    uint64_t end = mc_now_ns() + PHASE_NS;
+    uint64_t start;
+    size_t at = 0;
+
+    while ((start = mc_now_ns()) < end) {
+        if (!ask(fd, MESSAGE) || !receive(fd, ring + at, MESSAGE_LEN)) {
+            return false;
+        }
+        mc_histogram_add(&messages, mc_now_ns() - start);
+        at = (at + MESSAGE_LEN) % RING_LEN;
+    }
+    out->mib_p50_ns = mc_histogram_at(&messages, 0.5);
+    out->mib_rate = (double)messages.count * (double)MESSAGE_LEN * 1e9 / (double)messages.sum;
+    return true;
+}
+
+/* Receive for a while. 0: the connection has failed. */
+static double stream_slice(int fd, unsigned char *ring)
+{
+    uint64_t start = mc_now_ns();
+    uint64_t now = start;
+    uint64_t bytes = 0;
+
+    while (now - start < SLICE_NS) {
+        if (!receive(fd, ring + bytes % RING_LEN, MESSAGE_LEN)) {
+            return 0;
+        }
+        bytes += MESSAGE_LEN;
+        now = mc_now_ns();
+    }
+    return (double)bytes * 1e9 / (double)(now - start);
+}
+
+/* The best of some slices: as with memory, what the machine can do. */
+static bool measure_stream(int fd, unsigned char *ring, struct mc_limits *out)
+{
+    if (!ask(fd, STREAM)) {
+        return false;
+    }
+    for (int i = 0; i < SLICES; i++) {
+        double rate = stream_slice(fd, ring);
+
+        if (rate <= 0) {
+            return false;
+        }
+        out->stream_rate = rate > out->stream_rate ? rate : out->stream_rate;
+    }
+    return true;
+}
+
+/* @p listener is bound to loopback; the child has it too. */
+static bool measure_connected(int listener, unsigned char *ring, struct mc_limits *out)
+{
+    struct sockaddr_in address;
+    socklen_t address_len = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool fine;
+
+    if (fd < 0) {
+        return false;
+    }
+    set_up(fd);
+    fine = getsockname(listener, (struct sockaddr *)&address, &address_len) == 0 &&
+           connect(fd, (struct sockaddr *)&address, address_len) == 0 &&
+           measure_trips(fd, ring, out) && measure_messages(fd, ring, out) &&
+           measure_stream(fd, ring, out);
+    (void)close(fd);
+    return fine;
+}
+
+static bool measure_sockets(struct mc_limits *out, char *why, size_t why_len)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    unsigned char *ring = memory_map(RING_LEN);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool fine = false;
+    pid_t pid;
+
+    if (ring == NULL || listener < 0 ||
+        bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(listener, 1) != 0) {
+        (void)fail(why, why_len, "a loopback socket for measuring");
+        goto close_listener;
+    }
+    pid = fork();
+    if (pid == 0) {
+        child(listener, ring);
+    }
+    if (pid < 0) {
+        (void)fail(why, why_len, "a process for measuring");
+        goto close_listener;
+    }
+    fine = measure_connected(listener, ring, out);
+    if (!fine) {
+        (void)fail(why, why_len, "loopback socket");
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+
+close_listener:
+    if (listener >= 0) {
+        (void)close(listener);
+    }
+    if (ring != NULL) {
+        (void)munmap(ring, RING_LEN);
+    }
+    return fine;
+}
+
+bool mc_limits_measure(struct mc_limits *out, char *why, size_t why_len)
+{
+    struct mc_limits limits = {0};
+
+    if (!measure_memory(&limits, why, why_len) || !measure_sockets(&limits, why, why_len)) {
+        return false;
+    }
+    limits.measured = true;
+    *out = limits;
+    return true;
+}

@@ -1,0 +1,28 @@
+/*
+ * What this machine can do at all, measured in the same run: the figures of a pool are ratios to
+ * these. Forks a process for the other end of the loopback sockets; call it before any client is
+ * opened.
+ */
+#ifndef MC_BENCH_LIMITS_H
+#define MC_BENCH_LIMITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rates in bytes per second. */
+struct mc_limits {
+    bool measured;
+    double memcpy_rate;  /* out of any cache */
+    double fused_rate;   /* copy and xxh3 in one pass, block by block */
+    double xxh3_rate;    /* checksum alone, out of any cache */
+    double stream_rate;  /* TCP over loopback between two processes, 1 MiB at a time */
+    double mib_rate;     /* a byte asks for 1 MiB, one at a time */
+    uint64_t mib_p50_ns; /* the same, time of one */
+    uint64_t trip_p50_ns, trip_p99_ns; /* one byte there and one back */
+};
+
+/** About two seconds. False: @p why says what the system refused. */
+bool mc_limits_measure(struct mc_limits *out, char *why, size_t why_len);
+
+#endif

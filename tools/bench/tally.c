@@ -1,0 +1,95 @@
+/* Counting, and judging what was read. */
+#include "tally.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pattern.h"
+
+/* A byte in each of these is spoilt. */
+#define SPOIL_STEP 512u
+
+void mc_tally_call(struct mc_tally *tally, uint64_t ns, uint64_t items, uint64_t bytes)
+{
+    mc_histogram_add(&tally->latency, ns);
+    tally->items += items;
+    tally->bytes += bytes;
+}
+
+void mc_tally_error(struct mc_tally *tally, const char *what, const char *key, mooncake_err err)
+{
+    const char *detail = mooncake_last_error();
+
+    if (tally->sentence[0] == '\0') {
+        (void)snprintf(tally->sentence, sizeof(tally->sentence), "%s of %.60s: %s: %.160s", what,
+                       key, mooncake_err_name(err),
+                       detail[0] == '\0' ? mooncake_err_text(err) : detail);
+    }
+    tally->errors++;
+}
+
+void mc_tally_wrong(struct mc_tally *tally, const char *key, const char *how)
+{
+    if (tally->wrong == 0) { /* takes the place of an error's sentence: it is worse */
+        (void)snprintf(tally->sentence, sizeof(tally->sentence), "value of %.60s: %.200s", key,
+                       how);
+    }
+    tally->wrong++;
+}
+
+void mc_tally_finish(struct mc_tally *tally)
+{
+    if (tally->latency.sum > 0) {
+        tally->items_rate = (double)tally->items * 1e9 / (double)tally->latency.sum;
+        tally->bytes_rate = (double)tally->bytes * 1e9 / (double)tally->latency.sum;
+    }
+}
+
+void mc_tally_merge(struct mc_tally *tally, const struct mc_tally *from)
+{
+    if (from->sentence[0] != '\0' &&
+        (tally->sentence[0] == '\0' || (tally->wrong == 0 && from->wrong > 0))) {
+        memcpy(tally->sentence, from->sentence, sizeof(tally->sentence));
+    }
+    mc_histogram_merge(&tally->latency, &from->latency);
+    tally->items += from->items;
+    tally->bytes += from->bytes;
+    tally->verified += from->verified;
+    tally->errors += from->errors;
+    tally->wrong += from->wrong;
+    tally->items_rate += from->items_rate;
+    tally->bytes_rate += from->bytes_rate;
+}
+
+void mc_tally_verify(struct mc_tally *tally, const char *key, const void *data, uint64_t len,
+                     uint64_t expected_len)
+{
+    uint64_t seed = mc_pattern_seed(key, 0);
+    char how[200];
+    size_t right;
+
+    if (len != expected_len) {
+        (void)snprintf(how, sizeof(how), "%llu bytes long, not %llu", (unsigned long long)len,
+                       (unsigned long long)expected_len);
+        mc_tally_wrong(tally, key, how);
+        return;
+    }
+    right = mc_pattern_check(seed, data, len);
+    tally->verified += right;
+    if (right != len) {
+        mc_pattern_explain(seed, data, len, right, how, sizeof(how));
+        mc_tally_wrong(tally, key, how);
+    }
+}
+
+void mc_spoil(void *data, uint64_t len)
+{
+    unsigned char *at = data;
+
+    for (uint64_t i = 0; i < len; i += SPOIL_STEP) {
+        at[i] = (unsigned char)~at[i];
+    }
+    if (len > 0 && (len - 1) % SPOIL_STEP != 0) { /* once only: twice would mend it */
+        at[len - 1] = (unsigned char)~at[len - 1];
+    }
+}

@@ -1,0 +1,38 @@
+/* What a worker counts while it works; lies in memory that processes share, so no pointers. */
+#ifndef MC_BENCH_TALLY_H
+#define MC_BENCH_TALLY_H
+
+#include "histogram.h"
+#include "mooncake/error.h"
+
+#define MC_SENTENCE_LEN 320
+
+struct mc_tally {
+    struct mc_histogram latency;    /* of calls */
+    uint64_t items, bytes;          /* keys that were served, and bytes of their values */
+    uint64_t verified;              /* bytes that were compared */
+    uint64_t errors;                /* items that failed */
+    uint64_t wrong;                 /* values with a wrong byte or length */
+    double items_rate, bytes_rate;  /* per second of time inside calls; added up over workers */
+    char sentence[MC_SENTENCE_LEN]; /* about the first error or wrong value */
+};
+
+/** One call has ended. */
+void mc_tally_call(struct mc_tally *tally, uint64_t ns, uint64_t items, uint64_t bytes);
+/** An item has failed. The thread's last error is still there. */
+void mc_tally_error(struct mc_tally *tally, const char *what, const char *key, mooncake_err err);
+/** A value is not what was put. */
+void mc_tally_wrong(struct mc_tally *tally, const char *key, const char *how);
+/** The worker has ended: make rates of the sums. */
+void mc_tally_finish(struct mc_tally *tally);
+/** Add what another worker has counted. */
+void mc_tally_merge(struct mc_tally *tally, const struct mc_tally *from);
+
+/** Check a value that was read; counts it as verified or wrong. */
+void mc_tally_verify(struct mc_tally *tally, const char *key, const void *data, uint64_t len,
+                     uint64_t expected_len);
+
+/** Spoil a buffer before a read, so that what was in it before cannot pass for what was read. */
+void mc_spoil(void *data, uint64_t len);
+
+#endif
