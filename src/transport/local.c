@@ -2,9 +2,8 @@
  * The simplest transport: the segment is served by this very process, so an op is one copy with the
  * checksum taken on the way. Everything happens inside submit.
  */
-#include <string.h>
-
 #include "base/mem.h"
+#include "transport/direct.h"
 #include "transport/mount_table.h"
 #include "transport/transport.h"
 
@@ -50,50 +49,6 @@ static bool local_reaches(struct mc_transport *transport, const struct mc_target
     return true;
 }
 
-static mooncake_err read_extent(const struct mc_mount *mount, const struct mc_xfer_op *op)
-{
-    const uint8_t *at = mount->base + op->extent.offset;
-    uint8_t header[MC_EXTENT_HEADER_LEN];
-    struct mc_extent_hash hash;
-    uint64_t promised = 0;
-
-    memcpy(header, at, sizeof(header)); /* checked and used from here: others may write there */
-    if (op->verify != MC_VERIFY_NONE) {
-        MC_TRY(mc_extent_header_check(&op->extent, header, &promised));
-    }
-    at += MC_EXTENT_HEADER_LEN;
-    mc_extent_hash_init(&hash);
-    for (unsigned i = 0; i < op->pieces_count; i++) {
-        const struct iovec *piece = &op->pieces[i];
-
-        if (op->verify == MC_VERIFY_FULL) {
-            mc_extent_copy_hash(&hash, piece->iov_base, at, piece->iov_len);
-        } else if (piece->iov_len > 0) {
-            memcpy(piece->iov_base, at, piece->iov_len);
-        }
-        at += piece->iov_len;
-    }
-    if (op->verify == MC_VERIFY_FULL && mc_extent_hash_digest(&hash) != promised) {
-        return MOONCAKE_ECHECKSUM;
-    }
-    return MOONCAKE_OK;
-}
-
-/* The header goes last, so that a reader never meets a whole header before its payload. */
-static void write_extent(const struct mc_mount *mount, const struct mc_xfer_op *op)
-{
-    uint8_t *const header = mount->base + op->extent.offset;
-    uint8_t *at = header + MC_EXTENT_HEADER_LEN;
-    struct mc_extent_hash hash;
-
-    mc_extent_hash_init(&hash);
-    for (unsigned i = 0; i < op->pieces_count; i++) {
-        mc_extent_copy_hash(&hash, at, op->pieces[i].iov_base, op->pieces[i].iov_len);
-        at += op->pieces[i].iov_len;
-    }
-    mc_extent_header_build(&op->extent, mc_extent_hash_digest(&hash), header);
-}
-
 static mooncake_err run(struct mc_xfer_op *op)
 {
     const struct mc_mount *mount = mc_mount_borrow(op->extent.mount_id);
@@ -104,9 +59,9 @@ static mooncake_err run(struct mc_xfer_op *op)
     }
     err = mc_mount_check(mount, &op->extent, op->right);
     if (err == MOONCAKE_OK && op->right == MC_RIGHT_READ) {
-        err = read_extent(mount, op);
+        err = mc_direct_read(mount->base, op);
     } else if (err == MOONCAKE_OK) {
-        write_extent(mount, op);
+        mc_direct_write(mount->base, op);
     }
     mc_mount_return(mount);
     return err;

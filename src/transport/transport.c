@@ -10,6 +10,7 @@
 /* Best reach first: this order is the order of choice. */
 static const struct mc_transport_ops *const kinds[] = {
     &mc_transport_local,
+    &mc_transport_shm,
     &mc_transport_tcp,
 };
 
@@ -58,7 +59,7 @@ static mooncake_err parse_allowed(const char *allowed, unsigned *out_mask)
         if (len > 0 && kind < 0) {
             return mc_err_set(MOONCAKE_EINVAL,
                               "transport: \"%.*s\" is not known; write \"auto\" or a list of "
-                              "local, tcp",
+                              "local, shm, tcp",
                               (int)(len > 40 ? 40 : len), at);
         }
         mask |= len > 0 ? 1u << (unsigned)kind : 0u;
@@ -67,7 +68,7 @@ static mooncake_err parse_allowed(const char *allowed, unsigned *out_mask)
     }
     if (mask == 0) {
         return mc_err_set(MOONCAKE_EINVAL, "transport: the list is empty; write \"auto\" or a "
-                                           "list of local, tcp");
+                                           "list of local, shm, tcp");
     }
     *out_mask = mask;
     return MOONCAKE_OK;

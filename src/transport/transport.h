@@ -1,6 +1,6 @@
 /*
  * Bulk bytes between a caller's memory and extents in segments: one table of operations per kind
- * of transport (`local`, `tcp`; later `shm`, `rdma`). transport.c holds the list of kinds.
+ * of transport (`local`, `shm`, `tcp`; later `rdma`). transport.c holds the list of kinds.
  *
  * General promises, for every slot:
  *   Thread    the owner of the loop the instance was opened on.
@@ -124,6 +124,7 @@ struct mc_transport {
 };
 
 extern const struct mc_transport_ops mc_transport_local;
+extern const struct mc_transport_ops mc_transport_shm;
 extern const struct mc_transport_ops mc_transport_tcp;
 
 #define MC_TRANSPORT_KINDS_MAX 4u

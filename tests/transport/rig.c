@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,10 +21,11 @@ const struct mc_transport_options rig_options = {
 
 void rig_segment_open(struct rig_segment *segment, uint64_t mount_id, uint64_t len)
 {
-    int fd = memfd_create("segment", 0); /* inherited by a store process */
+    int fd = memfd_create("segment", MFD_ALLOW_SEALING); /* inherited by a store process */
 
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, (off_t)len), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
     segment->mount =
         (struct mc_mount){.mount_id = mount_id,
                           .base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
@@ -164,6 +166,14 @@ void rig_engine_open(struct rig_engine *engine, const char *kind, uint64_t mount
             engine->transport = engine->set.instances[i];
         }
     }
+}
+
+void rig_engine_add_shm(struct rig_engine *engine, const struct mc_shm_server *server)
+{
+    size_t len = strlen(engine->addresses);
+
+    (void)snprintf(engine->addresses + len, sizeof(engine->addresses) - len, " %s",
+                   mc_shm_server_address(server));
 }
 
 void rig_engine_close(struct rig_engine *engine)

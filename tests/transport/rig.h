@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "io/loop.h"
 #include "transport/mount_table.h"
+#include "transport/shm_server.h"
 #include "transport/tcp_server.h"
 #include "transport/transport.h"
 
@@ -67,13 +68,15 @@ struct rig_engine {
     struct mc_transport_set set;
     struct mc_transport *transport; /* the one kind that was asked for */
     struct mc_target target;
-    char addresses[64];
+    char addresses[256];
 };
 
 extern const struct mc_transport_options rig_options;
 
 void rig_engine_open(struct rig_engine *engine, const char *kind, uint64_t mount_id, uint16_t port,
                      const struct mc_transport_options *options);
+/* The segment can also be reached through this server. */
+void rig_engine_add_shm(struct rig_engine *engine, const struct mc_shm_server *server);
 void rig_engine_close(struct rig_engine *engine);
 void rig_run_a_little(struct mc_loop *loop);
 

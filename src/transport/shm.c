@@ -1,0 +1,586 @@
+/*
+ * Segments of other processes on this host: the store hands out the segment's memory over a Unix
+ * socket, this process maps it, and an op is one copy.
+ *
+ * Design notes
+ * - A mount without a mapping gets a link: a handshake on this engine's loop, with the ops that
+ *   wait for it. When it succeeds the mapping goes into the process-wide table (shm_map.h) and the
+ *   link is gone; when it fails the ops end with ERPC, so that another transport takes them, and
+ * the link stays for a while as the memory of the failure.
+ * - Ops with a mapping are queued by submit and done by flush, in slices of SLICE_LEN bytes, so
+ *   that deadlines are looked at during a batch of gigabytes.
+ * - Bytes written into the memory of a store that has died are nobody's. So a slice counts only if
+ *   the store was alive after its last byte: writes of a slice that was not are ERPC.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/direct.h"
+#include "transport/shm_map.h"
+#include "transport/shm_wire.h"
+#include "transport/transport.h"
+
+#define SLICE_LEN ((uint64_t)8 << 20)
+#define SLICE_OPS_MAX 256u
+/* A store on the same host answers in microseconds; one that does not is frozen. */
+#define HANDSHAKE_MS_MAX 1000u
+#define FORGET_FAILURE_NS (5u * MC_NS_PER_S)
+#define LINKS_MAX 1024u
+
+struct shm {
+    struct mc_transport transport; /* first */
+    struct mc_transport_stats stats;
+    struct mc_list links;  /* of struct link */
+    struct mc_list queued; /* of struct mc_xfer_op: their mount is mapped */
+    unsigned links_count;
+    uint32_t handshake_ms;
+    struct mc_post more; /* runs the next slice */
+    bool more_posted;
+    bool closing;
+};
+
+enum link_state {
+    LINK_SHAKING, /* waiting for the store's answer */
+    LINK_FAILED,  /* remembered until failed_until_ns */
+};
+
+struct link {
+    struct shm *shm;
+    struct mc_list node;
+    struct mc_list ops; /* waiting */
+    uint64_t mount_id;
+    enum link_state state;
+    uint64_t failed_until_ns;
+    int fd; /* owned while SHAKING */
+    struct mc_timer *timer;
+    uv_poll_t *poll; /* own allocation: libuv closes it after the link may be gone */
+};
+
+static mooncake_err queue(struct shm *shm, struct mc_xfer_op *op);
+
+static struct shm *shm_of(struct mc_transport *transport)
+{
+    return MC_CONTAINER_OF(transport, struct shm, transport);
+}
+
+/* ---- ops ----------------------------------------------------------------------------------- */
+
+static void finish(struct shm *shm, struct mc_xfer_op *op, mooncake_err err)
+{
+    mc_list_drop(&op->node);
+    op->err = err;
+    mc_counter_add_owner(&shm->stats.ops, 1);
+    if (err != MOONCAKE_OK) {
+        mc_counter_add_owner(&shm->stats.failures, 1);
+    } else if (op->right == MC_RIGHT_READ) {
+        mc_counter_add_owner(&shm->stats.bytes_read, op->extent.payload_len);
+    } else {
+        mc_counter_add_owner(&shm->stats.bytes_written, op->extent.payload_len);
+    }
+    op->done(op);
+}
+
+static mooncake_err copy(const struct mc_shm_map *map, const struct mc_xfer_op *op)
+{
+    const struct mc_extent_ref *extent = &op->extent;
+
+    if ((extent->rights & (uint32_t)op->right) == 0) {
+        return MOONCAKE_ENOTOWNER;
+    }
+    if (extent->offset > map->len || map->len - extent->offset < MC_EXTENT_HEADER_LEN ||
+        extent->payload_len > map->len - extent->offset - MC_EXTENT_HEADER_LEN) {
+        return MOONCAKE_EINVAL;
+    }
+    if (op->right == MC_RIGHT_READ) {
+        return mc_direct_read(map->base, op);
+    }
+    mc_direct_write(map->base, op);
+    return MOONCAKE_OK;
+}
+
+/* Take the next ops of one mount, up to a slice's worth, from the queue into @p slice. */
+static void cut_slice(struct shm *shm, struct mc_list *slice)
+{
+    uint64_t mount_id = mc_list_first(&shm->queued, struct mc_xfer_op, node)->extent.mount_id;
+    uint64_t bytes = 0;
+
+    for (unsigned n = 0; n < SLICE_OPS_MAX && bytes < SLICE_LEN; n++) {
+        struct mc_xfer_op *op = mc_list_first(&shm->queued, struct mc_xfer_op, node);
+
+        if (mc_list_empty(&shm->queued) || op->extent.mount_id != mount_id) {
+            break;
+        }
+        bytes += op->extent.payload_len;
+        mc_list_move_tail(slice, &op->node);
+    }
+}
+
+/* The mapping of a slice's mount if its store still owns it; a dead one is dropped. */
+static struct mc_shm_map *borrow_alive(uint64_t mount_id)
+{
+    struct mc_shm_map *map = mc_shm_map_borrow(mount_id);
+
+    if (map != NULL && !mc_shm_map_is_alive(map)) {
+        mc_shm_map_drop(map);
+        mc_shm_map_return(map);
+        map = NULL;
+    }
+    return map;
+}
+
+/* The mapping went away since submit: once, ask the store for the memory again. */
+static void requeue(struct shm *shm, struct mc_xfer_op *op)
+{
+    mooncake_err err = MOONCAKE_ERPC;
+
+    if (op->retries == 0) {
+        op->retries = 1;
+        mc_list_drop(&op->node);
+        err = queue(shm, op);
+    }
+    if (err != MOONCAKE_OK) {
+        finish(shm, op, MOONCAKE_ERPC);
+    }
+}
+
+static void run_slice(struct shm *shm)
+{
+    struct mc_list slice;
+    struct mc_shm_map *map;
+
+    mc_list_init(&slice);
+    cut_slice(shm, &slice);
+    map = borrow_alive(mc_list_first(&slice, struct mc_xfer_op, node)->extent.mount_id);
+    if (map == NULL) {
+        while (!mc_list_empty(&slice)) {
+            requeue(shm, mc_list_first(&slice, struct mc_xfer_op, node));
+        }
+        return;
+    }
+    mc_list_for_each (node, &slice) {
+        struct mc_xfer_op *op = MC_CONTAINER_OF(node, struct mc_xfer_op, node);
+
+        op->err = copy(map, op);
+    }
+    if (!mc_shm_map_is_alive(map)) {
+        mc_shm_map_drop(map);
+        mc_list_for_each (node, &slice) {
+            struct mc_xfer_op *op = MC_CONTAINER_OF(node, struct mc_xfer_op, node);
+
+            op->err = op->right == MC_RIGHT_WRITE ? MOONCAKE_ERPC : op->err;
+        }
+    }
+    mc_shm_map_return(map);
+    while (!mc_list_empty(&slice)) {
+        struct mc_xfer_op *op = mc_list_first(&slice, struct mc_xfer_op, node);
+
+        finish(shm, op, op->err); /* may submit others, and cancel those still in the slice */
+    }
+}
+
+static void post_more(struct shm *shm)
+{
+    if (!mc_list_empty(&shm->queued) && !shm->more_posted) {
+        shm->more_posted = true;
+        mc_loop_post(shm->transport.loop, &shm->more);
+    }
+}
+
+static void on_more(struct mc_post *post)
+{
+    struct shm *shm = MC_CONTAINER_OF(post, struct shm, more);
+
+    shm->more_posted = false;
+    if (shm->closing) {
+        mc_free(shm);
+        return;
+    }
+    if (!mc_list_empty(&shm->queued)) {
+        run_slice(shm);
+    }
+    post_more(shm);
+}
+
+/* ---- links --------------------------------------------------------------------------------- */
+
+static struct link *find_link(struct shm *shm, uint64_t mount_id)
+{
+    mc_list_for_each (node, &shm->links) {
+        struct link *link = MC_CONTAINER_OF(node, struct link, node);
+
+        if (link->mount_id == mount_id) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+static void free_poll(uv_handle_t *handle)
+{
+    mc_free(handle);
+}
+
+/* Stop the handshake's timer and watcher. The descriptor stays with the caller. */
+static void quiet_link(struct link *link)
+{
+    mc_timer_destroy(&link->timer);
+    if (link->poll != NULL) {
+        (void)uv_poll_stop(link->poll);
+        uv_close((uv_handle_t *)link->poll, free_poll);
+        link->poll = NULL;
+    }
+}
+
+static void drop_link(struct link *link)
+{
+    MC_ASSERT(mc_list_empty(&link->ops));
+    quiet_link(link);
+    if (link->fd >= 0) {
+        (void)close(link->fd);
+    }
+    mc_list_drop(&link->node);
+    link->shm->links_count--;
+    mc_free(link);
+}
+
+static void finish_all(struct shm *shm, struct mc_list *ops, mooncake_err err)
+{
+    while (!mc_list_empty(ops)) {
+        finish(shm, mc_list_first(ops, struct mc_xfer_op, node), err);
+    }
+}
+
+/* The store cannot be reached this way: say so once, and let others take the ops. */
+static void fail_link(struct link *link, const char *what, int error)
+{
+    struct shm *shm = link->shm;
+    struct mc_list ops;
+
+    mc_log_info("shm.unreachable", "mount=%016llx step=%s err=\"%s\"",
+                (unsigned long long)link->mount_id, what, strerror(error));
+    quiet_link(link);
+    if (link->fd >= 0) {
+        (void)close(link->fd);
+        link->fd = -1;
+    }
+    link->state = LINK_FAILED;
+    link->failed_until_ns = mc_loop_now_ns(shm->transport.loop) + FORGET_FAILURE_NS;
+    mc_list_init(&ops);
+    mc_list_splice_tail(&ops, &link->ops);
+    finish_all(shm, &ops, MOONCAKE_ERPC);
+}
+
+/* The store has answered that it does not serve the mount (or not this way). */
+static void refuse_link(struct link *link, mooncake_err err)
+{
+    struct shm *shm = link->shm;
+    struct mc_list ops;
+
+    mc_list_init(&ops);
+    mc_list_splice_tail(&ops, &link->ops);
+    drop_link(link);
+    finish_all(shm, &ops, err);
+}
+
+static void on_handshake_late(void *arg)
+{
+    fail_link(arg, "answer", ETIMEDOUT);
+}
+
+/* One packet with at most one descriptor. Returns its length, or -1 with errno. */
+static ssize_t receive_reply(int fd, uint8_t *bytes, int *out_memfd)
+{
+    struct iovec iov = {.iov_base = bytes, .iov_len = MC_SHM_MESSAGE_LEN};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof(control.bytes),
+    };
+    ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&msg);
+
+    *out_memfd = -1;
+    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+        head->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(out_memfd, CMSG_DATA(head), sizeof(int));
+    }
+    return n;
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct link *link = poll->data;
+    struct shm *shm = link->shm;
+    uint8_t bytes[MC_SHM_MESSAGE_LEN];
+    struct mc_shm_reply reply;
+    struct mc_shm_map *map;
+    int memfd;
+    ssize_t n;
+
+    (void)events;
+    MC_ASSERT_ON_LOOP(shm->transport.loop);
+    memfd = -1;
+    n = status < 0 ? 0 : receive_reply(link->fd, bytes, &memfd);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n <= 0 || mc_shm_reply_decode(bytes, (size_t)n, &reply) != MOONCAKE_OK ||
+        (reply.status == 0) != (memfd >= 0)) {
+        if (memfd >= 0) {
+            (void)close(memfd);
+        }
+        fail_link(link, "answer", n < 0 ? errno : ECONNREFUSED);
+        return;
+    }
+    if (reply.status == MOONCAKE_ENOSEGMENT) {
+        refuse_link(link, MOONCAKE_ENOSEGMENT);
+        return;
+    }
+    if (reply.status != 0) {
+        fail_link(link, "answer", EACCES);
+        return;
+    }
+    quiet_link(link);
+    if (mc_shm_map_add(link->mount_id, memfd, reply.len, link->fd, &map) != MOONCAKE_OK) {
+        link->fd = -1;
+        fail_link(link, "map", EINVAL);
+        return;
+    }
+    link->fd = -1;
+    mc_log_info("shm.mapped", "mount=%016llx bytes=%llu", (unsigned long long)link->mount_id,
+                (unsigned long long)reply.len);
+    mc_shm_map_return(map);
+    mc_list_splice_tail(&shm->queued, &link->ops);
+    drop_link(link);
+    post_more(shm);
+}
+
+static mooncake_err ask_for_memory(struct link *link, const struct sockaddr_un *address)
+{
+    const struct mc_shm_request request = {.mount_id = link->mount_id};
+    uint8_t bytes[MC_SHM_MESSAGE_LEN];
+
+    link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (link->fd < 0) {
+        return mc_err_from_errno(errno);
+    }
+    /* A Unix socket connects at once or not at all: a full backlog is EAGAIN. */
+    if (connect(link->fd, (const struct sockaddr *)(const void *)address, sizeof(*address)) != 0) {
+        mc_log_info("shm.unreachable", "mount=%016llx path=%s err=\"%s\"",
+                    (unsigned long long)link->mount_id, address->sun_path, strerror(errno));
+        return MOONCAKE_ERPC;
+    }
+    mc_shm_request_encode(&request, bytes);
+    if (send(link->fd, bytes, sizeof(bytes), MSG_NOSIGNAL) != (ssize_t)sizeof(bytes)) {
+        return MOONCAKE_ERPC;
+    }
+    link->poll = mc_calloc(1, sizeof(*link->poll));
+    if (link->poll == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    if (uv_poll_init(mc_loop_uv(link->shm->transport.loop), link->poll, link->fd) != 0) {
+        mc_free(link->poll);
+        link->poll = NULL;
+        return MOONCAKE_EINTERNAL;
+    }
+    link->poll->data = link;
+    (void)uv_poll_start(link->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+    MC_TRY(mc_timer_create(link->shm->transport.loop, on_handshake_late, link, &link->timer));
+    mc_timer_set(link->timer, link->shm->handshake_ms, 0);
+    return MOONCAKE_OK;
+}
+
+/* Room for another link: forget the oldest failure. */
+static bool make_room(struct shm *shm)
+{
+    if (shm->links_count < LINKS_MAX) {
+        return true;
+    }
+    mc_list_for_each (node, &shm->links) {
+        struct link *link = MC_CONTAINER_OF(node, struct link, node);
+
+        if (link->state == LINK_FAILED) {
+            drop_link(link);
+            return true;
+        }
+    }
+    return false;
+}
+
+static mooncake_err open_link(struct shm *shm, const struct mc_target *target, struct link **out)
+{
+    struct sockaddr_un address;
+    struct link *link;
+    mooncake_err err;
+
+    if (!mc_shm_address_find(target->addresses, &address) || !make_room(shm)) {
+        return MOONCAKE_ERPC;
+    }
+    link = mc_calloc(1, sizeof(*link));
+    if (link == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    link->shm = shm;
+    link->mount_id = target->mount_id;
+    link->fd = -1;
+    link->state = LINK_SHAKING;
+    mc_list_init(&link->ops);
+    mc_list_add_tail(&shm->links, &link->node);
+    shm->links_count++;
+    err = ask_for_memory(link, &address);
+    if (err != MOONCAKE_OK) {
+        if (err == MOONCAKE_ERPC) {
+            fail_link(link, "connect", ECONNREFUSED);
+        } else {
+            drop_link(link);
+        }
+        return err;
+    }
+    *out = link;
+    return MOONCAKE_OK;
+}
+
+/* To the ops that can be done at once, or to those that wait for the memory. */
+static mooncake_err queue(struct shm *shm, struct mc_xfer_op *op)
+{
+    struct mc_shm_map *map = mc_shm_map_borrow(op->extent.mount_id);
+    struct link *link;
+
+    if (map != NULL) {
+        mc_shm_map_return(map);
+        mc_list_add_tail(&shm->queued, &op->node);
+        return MOONCAKE_OK;
+    }
+    link = find_link(shm, op->extent.mount_id);
+    if (link == NULL) {
+        MC_TRY(open_link(shm, op->target, &link));
+    }
+    if (link->state == LINK_FAILED) {
+        return MOONCAKE_ERPC;
+    }
+    mc_list_add_tail(&link->ops, &op->node);
+    return MOONCAKE_OK;
+}
+
+/* ---- the vtable ---------------------------------------------------------------------------- */
+
+static mooncake_err shm_open_instance(struct mc_loop *loop,
+                                      const struct mc_transport_options *options,
+                                      struct mc_transport **out)
+{
+    struct shm *shm = mc_calloc(1, sizeof(*shm));
+
+    if (shm == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    shm->transport.ops = &mc_transport_shm;
+    shm->transport.loop = loop;
+    shm->handshake_ms = options->connect_timeout_ms < HANDSHAKE_MS_MAX ? options->connect_timeout_ms
+                                                                       : HANDSHAKE_MS_MAX;
+    shm->more.run = on_more;
+    mc_list_init(&shm->links);
+    mc_list_init(&shm->queued);
+    *out = &shm->transport;
+    return MOONCAKE_OK;
+}
+
+static void shm_close(struct mc_transport *transport)
+{
+    struct shm *shm = shm_of(transport);
+
+    MC_ASSERT_ON_LOOP(transport->loop);
+    while (!mc_list_empty(&shm->queued)) {
+        finish(shm, mc_list_first(&shm->queued, struct mc_xfer_op, node), MOONCAKE_ERPC);
+    }
+    while (!mc_list_empty(&shm->links)) {
+        struct link *link = mc_list_first(&shm->links, struct link, node);
+
+        if (link->state == LINK_SHAKING) {
+            fail_link(link, "close", ECANCELED);
+        }
+        drop_link(link);
+    }
+    shm->closing = true;
+    if (!shm->more_posted) {
+        mc_free(shm);
+    }
+}
+
+static bool shm_reaches(struct mc_transport *transport, const struct mc_target *target)
+{
+    struct shm *shm = shm_of(transport);
+    struct sockaddr_un address;
+    struct link *link = find_link(shm, target->mount_id);
+
+    if (link != NULL && link->state == LINK_FAILED &&
+        mc_loop_now_ns(transport->loop) >= link->failed_until_ns) {
+        drop_link(link);
+        link = NULL;
+    }
+    return (link == NULL || link->state == LINK_SHAKING) &&
+           mc_shm_address_find(target->addresses, &address);
+}
+
+static mooncake_err shm_submit(struct mc_transport *transport, struct mc_xfer_op *op)
+{
+    MC_ASSERT_ON_LOOP(transport->loop);
+    MC_ASSERT(op->done != NULL);
+    MC_ASSERT(mc_xfer_op_len(op) == op->extent.payload_len);
+    op->retries = 0;
+    return queue(shm_of(transport), op);
+}
+
+static void shm_flush(struct mc_transport *transport)
+{
+    struct shm *shm = shm_of(transport);
+
+    if (!mc_list_empty(&shm->queued)) {
+        run_slice(shm);
+    }
+    post_more(shm);
+}
+
+/* Between two calls an op is in a list and nothing else: neither thread nor kernel works on it. */
+static void shm_cancel(struct mc_transport *transport, struct mc_xfer_op *op)
+{
+    MC_ASSERT_ON_LOOP(transport->loop);
+    MC_ASSERT(mc_list_linked(&op->node));
+    mc_list_drop(&op->node);
+}
+
+static const struct mc_transport_stats *shm_stats(const struct mc_transport *transport)
+{
+    return &((const struct shm *)(const void *)transport)->stats;
+}
+
+static uint64_t shm_moved(const struct mc_transport *transport)
+{
+    const struct mc_transport_stats *stats = shm_stats(transport);
+
+    return mc_counter_get(&stats->bytes_read) + mc_counter_get(&stats->bytes_written);
+}
+
+const struct mc_transport_ops mc_transport_shm = {
+    .kind = "shm",
+    .caps = 0,
+    .open = shm_open_instance,
+    .close = shm_close,
+    .reaches = shm_reaches,
+    .submit = shm_submit,
+    .flush = shm_flush,
+    .cancel = shm_cancel,
+    .stats = shm_stats,
+    .moved = shm_moved,
+};
