@@ -50,8 +50,7 @@ static mooncake_err ask(mooncake_client *client, uint64_t deadline_ns, struct qu
     if (err == MOONCAKE_OK) {
         err = question->err;
     } else {
-        mc_ask_cancel(&question->ask);
-        mc_call_note(&call, "master %s did not answer before the deadline", client->master);
+        mc_ask_time_out(&question->ask);
     }
     return mc_call_end(&call, what, err);
 }

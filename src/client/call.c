@@ -208,11 +208,12 @@ void mc_ask_start(struct mc_ask *ask, struct mc_call *call, struct mc_arena *are
     }
 }
 
-void mc_ask_cancel(struct mc_ask *ask)
+void mc_ask_time_out(struct mc_ask *ask)
 {
     if (ask->under_way) {
         mc_master_call_cancel(ask->call->engine->stub.rpc, &ask->master_call);
         ask->under_way = false;
+        note_failure(ask, MOONCAKE_ETIMEDOUT);
     }
 }
 
@@ -244,8 +245,7 @@ mooncake_err mc_ask_wait(struct mc_call *call, enum mc_method method, const void
     mc_ask_start(&waiter.ask, call, &call->engine->arena);
     err = mc_call_run(call, &waiter.done);
     if (err != MOONCAKE_OK) {
-        mc_ask_cancel(&waiter.ask);
-        note_failure(&waiter.ask, err);
+        mc_ask_time_out(&waiter.ask);
         return err;
     }
     return waiter.err;

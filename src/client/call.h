@@ -64,8 +64,9 @@ struct mc_ask {
 /** Ask; done runs exactly once, from the loop or, on an error at once, from here. The reply lives
  * in @p arena. */
 void mc_ask_start(struct mc_ask *ask, struct mc_call *call, struct mc_arena *arena);
-/** done does not run any more. Harmless if nothing is under way. */
-void mc_ask_cancel(struct mc_ask *ask);
+/** The deadline has come: done does not run any more, the call's note says who was waited for.
+ * Harmless if nothing is under way. */
+void mc_ask_time_out(struct mc_ask *ask);
 /** Ask and wait for the answer. */
 mooncake_err mc_ask_wait(struct mc_call *call, enum mc_method method, const void *request,
                          void *reply) MC_MUST_CHECK;

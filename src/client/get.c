@@ -237,7 +237,7 @@ static void cancel(struct mc_get_job *job)
             mc_xfer_cancel(&window->xfers[window->round]); /* goes on to mc_get_end_round() */
             break;
         case MC_GET_ASKING:
-            mc_ask_cancel(&window->ask);
+            mc_ask_time_out(&window->ask);
             finish_window(window, MOONCAKE_ETIMEDOUT);
             break;
         }

@@ -205,7 +205,7 @@ static void cancel(struct keys_job *job)
         struct window *window = &job->windows[i];
 
         if (window->busy) {
-            mc_ask_cancel(&window->ask);
+            mc_ask_time_out(&window->ask);
             fail_window(window, MOONCAKE_ETIMEDOUT);
             finish_window(window);
         }
@@ -236,10 +236,6 @@ mooncake_err mc_keys_run(struct mc_call *call, const struct mc_key *keys, size_t
     pump(job);
     if (mc_call_run(call, &job->base.done) != MOONCAKE_OK) {
         cancel(job);
-        if (call->note[0] == '\0') {
-            mc_call_note(call, "master %s did not answer before the deadline",
-                         call->client->master);
-        }
     }
     MC_ASSERT(job->base.done);
     return mc_job_verdict(&job->base, job->err);

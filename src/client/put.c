@@ -242,9 +242,9 @@ static void cancel(struct mc_put_job *job)
         case MC_PUT_ASKING:
         case MC_PUT_WAITING:
         case MC_PUT_ENDING:
-            mc_ask_cancel(&window->start_ask);
-            mc_ask_cancel(&window->end_ask);
-            mc_ask_cancel(&window->revoke_ask);
+            mc_ask_time_out(&window->start_ask);
+            mc_ask_time_out(&window->end_ask);
+            mc_ask_time_out(&window->revoke_ask);
             mc_put_fail_window(window, MOONCAKE_ETIMEDOUT);
             mc_put_finish_window(window);
             break;

@@ -45,9 +45,13 @@ void fake_master_set_extents(struct fake_master *fake, unsigned extents);
 void fake_master_set_retry_after(struct fake_master *fake, uint32_t ms);
 /** Move the object's first replica to where nothing of it lies: its descriptor is stale. */
 void fake_master_spoil(struct fake_master *fake, const char *key, unsigned replica);
+/** Say that the object's only replica is in the @p index-th mount. */
+void fake_master_move(struct fake_master *fake, const char *key, unsigned index);
 /** The segments that are mounted, and the id of the @p index-th. */
 unsigned fake_master_mounts(struct fake_master *fake);
 uint64_t fake_master_mount_id(struct fake_master *fake, unsigned index);
+/** From now on tell everybody that the @p index-th mount is reached there. */
+void fake_master_set_addresses(struct fake_master *fake, unsigned index, const char *addresses);
 /** Is a client of this role among those who ping and have not said goodbye? */
 bool fake_master_knows(struct fake_master *fake, enum mc_role role);
 

@@ -451,6 +451,17 @@ void fake_master_spoil(struct fake_master *fake, const char *key, unsigned repli
     fake_master_unlock_pool(fake);
 }
 
+void fake_master_move(struct fake_master *fake, const char *key, unsigned index)
+{
+    struct fake_pool *pool = fake_master_lock_pool(fake);
+    struct mc_key wanted = key_of(key);
+    struct fake_object *object = find_object(pool, &wanted);
+
+    assert_non_null(object);
+    object->mounts[0] = index;
+    fake_master_unlock_pool(fake);
+}
+
 unsigned fake_master_mounts(struct fake_master *fake)
 {
     struct fake_pool *pool = fake_master_lock_pool(fake);
@@ -476,6 +487,16 @@ uint64_t fake_master_mount_id(struct fake_master *fake, unsigned index)
     }
     fake_master_unlock_pool(fake);
     return mount_id;
+}
+
+void fake_master_set_addresses(struct fake_master *fake, unsigned index, const char *addresses)
+{
+    struct fake_pool *pool = fake_master_lock_pool(fake);
+
+    assert_true(index < pool->mounts_count);
+    (void)snprintf(pool->mounts[index].addresses, sizeof(pool->mounts[index].addresses), "%s",
+                   addresses);
+    fake_master_unlock_pool(fake);
 }
 
 bool fake_master_knows(struct fake_master *fake, enum mc_role role)
