@@ -190,6 +190,61 @@ static void table__counts_that_do_not_add_up_are_refused(void **state)
     expect_refused(&t, "belong to no item");
 }
 
+static void table__more_items_than_a_batch_may_have_are_refused(void **state)
+{
+    static uint64_t numbers[MC_BATCH_KEYS_MAX + 1];
+    static uint32_t counts[MC_BATCH_KEYS_MAX + 1];
+    struct table t;
+
+    (void)state;
+    table_init(&t);
+    t.objects.value_len = t.objects.object_id_hi = t.objects.object_id_lo = numbers;
+    t.objects.replica_count = counts;
+    t.objects.n_value_len = t.objects.n_object_id_hi = t.objects.n_object_id_lo =
+        t.objects.n_replica_count = MC_BATCH_KEYS_MAX + 1;
+    t.objects.n_extent_count = t.objects.n_segment = 0;
+    t.objects.n_offset = t.objects.n_payload_len = t.objects.n_capability = 0;
+    expect_refused(&t, "value_len");
+}
+
+/* PutStart has two arrays beside its table, DescribeKey wants one object. */
+static void table__replies_around_it_must_match_it(void **state)
+{
+    const struct mc_method_codec *start = mc_method_codec(MC_METHOD_PUT_START);
+    const struct mc_method_codec *describe = mc_method_codec(MC_METHOD_DESCRIBE_KEY);
+    uint64_t attempts[] = {1, 2};
+    Mc__Pb__PutStartReply pb = MC__PB__PUT_START_REPLY__INIT;
+    Mc__Pb__DescribeKeyReply key = MC__PB__DESCRIBE_KEY_REPLY__INIT;
+    struct mc_put_start_reply reply;
+    struct mc_describe_key_reply described;
+    struct mc_arena arena;
+    uint8_t body[1024];
+    struct table t;
+    size_t i;
+
+    (void)state;
+    table_init(&t);
+    pb.objects = &t.objects;
+    pb.status = t.status;
+    pb.attempt = attempts;
+    mc_arena_init(&arena, 0);
+    for (i = 0; i < 4; i++) {
+        pb.n_status = i % 2 == 0 ? 2 : 1;
+        pb.n_attempt = i / 2 == 0 ? 2 : 1;
+        assert_int_equal(
+            start->decode_reply(body, protobuf_c_message_pack(&pb.base, body), &arena, &reply),
+            i == 0 ? MOONCAKE_OK : MOONCAKE_EINVAL);
+    }
+    assert_int_equal(
+        describe->decode_reply(body, protobuf_c_message_pack(&key.base, body), &arena, &described),
+        MOONCAKE_EINVAL);
+    key.object = &t.objects; /* two objects */
+    assert_int_equal(
+        describe->decode_reply(body, protobuf_c_message_pack(&key.base, body), &arena, &described),
+        MOONCAKE_EINVAL);
+    mc_arena_fini(&arena);
+}
+
 static void table__more_replicas_or_extents_than_allowed_are_refused(void **state)
 {
     enum { MANY = MC_EXTENTS_MAX + 1 };
@@ -360,6 +415,7 @@ static void scan__refuses_what_proto3_does_not_have(void **state)
         size_t len;
     } bodies[] = {
         {"\x0b\x0c", 2},                                      /* a group */
+        {"\x1d\x00\x00\x00\x00", 5},                          /* keys as a number */
         {"\x0e", 1},                                          /* wire type 6 */
         {"\x00\x00", 2},                                      /* field 0 */
         {"\xf8\xff\xff\xff\x7f\x00", 6},                      /* a tag beyond 32 bits */
@@ -403,6 +459,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table__arrays_of_different_lengths_are_refused),
         cmocka_unit_test(table__counts_that_do_not_add_up_are_refused),
+        cmocka_unit_test(table__more_items_than_a_batch_may_have_are_refused),
+        cmocka_unit_test(table__replies_around_it_must_match_it),
         cmocka_unit_test(table__more_replicas_or_extents_than_allowed_are_refused),
         cmocka_unit_test(table__extents_outside_the_value_or_the_segment_are_refused),
         cmocka_unit_test(table__extents_get_what_the_wire_does_not_carry),
