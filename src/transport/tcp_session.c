@@ -125,6 +125,18 @@ static void close_bad(struct mc_tcp_session *s, const char *what)
 
 static void parse(struct mc_tcp_session *s);
 
+/* Slots have become free: take in the requests that came while there was none. */
+static void go_on(struct mc_tcp_session *s)
+{
+    if (s->in_end > s->in_start) {
+        parse(s);
+    }
+    if (s->paused && s->state != STATE_CLOSED) {
+        s->paused = false;
+        mc_stream_resume(s->stream);
+    }
+}
+
 /* The oldest answer has gone to the kernel whole. */
 static void on_answer_sent(void *arg, mooncake_err err)
 {
@@ -142,12 +154,8 @@ static void on_answer_sent(void *arg, mooncake_err err)
     }
     s->progress_ns = mc_loop_now_ns(s->group->loop);
     request_ended(s->group);
-    if (s->paused && slots_used(s) <= SLOTS / 2) {
-        s->paused = false;
-        parse(s);
-        if (s->state != STATE_CLOSED) {
-            mc_stream_resume(s->stream);
-        }
+    if (slots_used(s) == SLOTS / 2) {
+        go_on(s);
     }
 }
 

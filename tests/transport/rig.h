@@ -60,6 +60,8 @@ void rig_store_main(int argc, char **argv);
 void rig_store_open(struct rig_store *store, const struct rig_segment *segment, uint16_t port);
 void rig_store_close(struct rig_store *store); /* accepts a killed one, and zeroes */
 void rig_store_kill(struct rig_store *store);
+void rig_store_freeze(struct rig_store *store); /* it stands still at the return */
+void rig_store_thaw(struct rig_store *store);
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
@@ -72,6 +74,7 @@ struct rig_engine {
 };
 
 extern const struct mc_transport_options rig_options;
+extern uint32_t rig_poll_us; /* of engines and store processes opened from now on; 0 at first */
 
 void rig_engine_open(struct rig_engine *engine, const char *kind, uint64_t mount_id, uint16_t port,
                      const struct mc_transport_options *options);

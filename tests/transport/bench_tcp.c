@@ -1,0 +1,263 @@
+/*
+ * How near the tcp transport comes to the socket under it: two processes over loopback, each figure
+ * as a ratio to one measured in the same run. Not a test; run it by hand on an idle machine:
+ *
+ *     bench_tcp [POLL_US [CONNECTIONS_MAX]]
+ */
+#include "rig.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "transport/xfer.h"
+
+#define POOL_LEN ((size_t)256 << 20)
+#define RUN_NS (1500 * MC_NS_PER_MS)
+#define TRIPS 20000u
+
+static uint8_t *pool; /* the caller's memory */
+
+/* ---- the socket itself ----------------------------------------------------------------------- */
+
+/* A connected pair over loopback. */
+static void connect_pair(int fds[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(address);
+    const int on = 1;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fds[0], (struct sockaddr *)&address, len), 0);
+    fds[1] = accept(listener, NULL, NULL);
+    (void)setsockopt(fds[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fds[1], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)close(listener);
+}
+
+static void stop_child(pid_t pid, int fd)
+{
+    (void)close(fd);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+static double raw_stream(void)
+{
+    int fds[2];
+    size_t total = 0;
+    size_t at = 0;
+    uint64_t start;
+    pid_t pid;
+
+    connect_pair(fds);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(fds[0]);
+        for (size_t from = 0;; from = (from + (1 << 20)) % POOL_LEN) {
+            for (size_t done = 0; done < 1 << 20;) {
+                ssize_t n = write(fds[1], pool + from + done, (1 << 20) - done);
+
+                if (n <= 0) {
+                    _exit(0);
+                }
+                done += (size_t)n;
+            }
+        }
+    }
+    (void)close(fds[1]);
+    start = mc_monotonic_ns();
+    for (bool warm = false; !warm || mc_monotonic_ns() - start < RUN_NS;) {
+        ssize_t n = read(fds[0], pool + at, (size_t)512 << 10);
+
+        assert_true(n > 0);
+        total += (size_t)n;
+        if (!warm && total > 2 * POOL_LEN) { /* all pages are mapped on both sides */
+            warm = true;
+            total = 0;
+            start = mc_monotonic_ns();
+        }
+        at = at + (size_t)n + (512 << 10) > POOL_LEN ? 0 : at + (size_t)n;
+    }
+    stop_child(pid, fds[0]);
+    return (double)total / (double)(mc_monotonic_ns() - start);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t *x = a;
+    const uint64_t *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+static double median_us(uint64_t *ns, size_t count)
+{
+    qsort(ns, count, sizeof(*ns), by_value);
+    return (double)ns[count / 2] / 1e3;
+}
+
+static double raw_round_trip_us(void)
+{
+    static uint64_t ns[TRIPS];
+    int fds[2];
+    char byte = 1;
+    pid_t pid;
+
+    connect_pair(fds);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(fds[0]);
+        while (read(fds[1], &byte, 1) == 1 && write(fds[1], &byte, 1) == 1) {
+        }
+        _exit(0);
+    }
+    (void)close(fds[1]);
+    for (size_t i = 0; i < TRIPS; i++) {
+        uint64_t start = mc_monotonic_ns();
+
+        assert_int_equal(write(fds[0], &byte, 1), 1);
+        assert_int_equal(read(fds[0], &byte, 1), 1);
+        ns[i] = mc_monotonic_ns() - start;
+    }
+    stop_child(pid, fds[0]);
+    return median_us(ns, TRIPS);
+}
+
+/* ---- through xfer ---------------------------------------------------------------------------- */
+
+static bool batch_done;
+
+static void on_done(struct mc_xfer *xfer)
+{
+    (void)xfer;
+    batch_done = true;
+}
+
+static void batch(struct rig_engine *engine, const struct rig_segment *segment,
+                  enum mc_rights right, size_t len, unsigned count, size_t first)
+{
+    static struct rig_op ops[512];
+    struct mc_xfer xfer;
+
+    mc_xfer_init(&xfer, &engine->set, on_done, NULL);
+    batch_done = false;
+    for (unsigned i = 0; i < count; i++) {
+        size_t slot = (first + i) % (POOL_LEN / (len + 64));
+        struct mc_extent_ref extent = rig_extent(segment, slot * (len + 64), len, slot);
+
+        rig_op_init(&ops[i], engine, right, &extent, pool + slot * len);
+        mc_xfer_add(&xfer, &ops[i].op);
+    }
+    assert_int_equal(mc_xfer_start(&xfer, mc_monotonic_ns() + RIG_WAIT_NS), MOONCAKE_OK);
+    assert_int_equal(mc_loop_run_until(engine->loop, &batch_done, mc_monotonic_ns() + RIG_WAIT_NS),
+                     MOONCAKE_OK);
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(ops[i].op.err, MOONCAKE_OK);
+    }
+}
+
+/* Bytes per nanosecond of batches, each on other memory than the one before. */
+static double throughput(struct rig_engine *engine, const struct rig_segment *segment,
+                         enum mc_rights right, size_t len, unsigned count)
+{
+    uint64_t start = mc_monotonic_ns();
+    size_t batches = 0;
+
+    while (mc_monotonic_ns() - start < RUN_NS) {
+        batch(engine, segment, right, len, count, batches++ * count);
+    }
+    return (double)(batches * count * len) / (double)(mc_monotonic_ns() - start);
+}
+
+static double one_by_one_us(struct rig_engine *engine, const struct rig_segment *segment,
+                            enum mc_rights right, size_t len)
+{
+    static uint64_t ns[TRIPS];
+
+    for (size_t i = 0; i < TRIPS; i++) {
+        uint64_t start = mc_monotonic_ns();
+
+        batch(engine, segment, right, len, 1, i % 1000);
+        ns[i] = mc_monotonic_ns() - start;
+    }
+    return median_us(ns, TRIPS);
+}
+
+static void show_stream(const char *what, double gbs, double raw)
+{
+    (void)printf("%-28s %6.2f GB/s  %.2f x raw stream\n", what, gbs, gbs / raw);
+}
+
+static void bench(struct rig_engine *engine, const struct rig_segment *segment)
+{
+    double raw = raw_stream();
+    double trip = raw_round_trip_us();
+    double get_us;
+    double put_us;
+
+    for (size_t i = 0; i < POOL_LEN >> 20; i++) { /* page faults are not what we measure */
+        batch(engine, segment, MC_RIGHT_WRITE, 1 << 20, 1, i);
+        batch(engine, segment, MC_RIGHT_READ, 1 << 20, 1, i);
+    }
+    (void)printf("raw loopback stream          %6.2f GB/s\n", raw);
+    (void)printf("raw 1-byte round trip        %6.1f us\n", trip);
+    show_stream("put 1 MiB, batches of 32",
+                throughput(engine, segment, MC_RIGHT_WRITE, 1 << 20, 32), raw);
+    show_stream("get 1 MiB, batches of 32", throughput(engine, segment, MC_RIGHT_READ, 1 << 20, 32),
+                raw);
+    show_stream("get 1 MiB, one by one", throughput(engine, segment, MC_RIGHT_READ, 1 << 20, 1),
+                raw);
+    (void)throughput(engine, segment, MC_RIGHT_WRITE, 64 << 10, 32);
+    show_stream("get 64 KiB, batches of 32",
+                throughput(engine, segment, MC_RIGHT_READ, 64 << 10, 32), raw);
+    (void)throughput(engine, segment, MC_RIGHT_WRITE, 4 << 10, 128);
+    (void)printf("get 4 KiB, batches of 128    %6.0f objects/ms\n",
+                 throughput(engine, segment, MC_RIGHT_READ, 4 << 10, 128) * 1e6 / 4096);
+    put_us = one_by_one_us(engine, segment, MC_RIGHT_WRITE, 4 << 10);
+    get_us = one_by_one_us(engine, segment, MC_RIGHT_READ, 4 << 10);
+    (void)printf("put 4 KiB, one by one        %6.1f us  %.2f x round trip\n", put_us,
+                 put_us / trip);
+    (void)printf("get 4 KiB, one by one        %6.1f us  %.2f x round trip\n", get_us,
+                 get_us / trip);
+}
+
+int main(int argc, char **argv)
+{
+    struct mc_transport_options options = rig_options;
+    struct rig_segment segment;
+    struct rig_engine engine;
+    struct rig_store store;
+
+    rig_store_main(argc, argv);
+    if (argc > 1) {
+        rig_poll_us = (uint32_t)strtoul(argv[1], NULL, 10);
+    }
+    if (argc > 2) {
+        options.connections_max = (uint32_t)strtoul(argv[2], NULL, 10);
+    }
+    pool = mmap(NULL, POOL_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(pool, MAP_FAILED);
+    memset(pool, 1, POOL_LEN);
+    rig_segment_open(&segment, 5, POOL_LEN + 64);
+    rig_store_open(&store, &segment, 0);
+    rig_engine_open(&engine, "tcp", 5, store.port, &options);
+    bench(&engine, &segment);
+    rig_engine_close(&engine);
+    rig_store_close(&store);
+    rig_segment_close(&segment);
+    (void)munmap(pool, POOL_LEN);
+    return 0;
+}
