@@ -8,6 +8,8 @@
 #include "rpc/rpc_server_impl.h"
 
 #define TICK_MS 1000u
+#define HELLO_NS_MAX (10 * MC_NS_PER_S)
+#define FRAME_NS_MAX (30 * MC_NS_PER_S)
 #define REPLY_BUF_KEEP_LEN_MAX ((size_t)1 << 20)
 
 /* ---- peers that owe us something ---------------------------------------------------------------
@@ -37,8 +39,8 @@ static void tick_fired(void *arg)
 {
     struct mc_rpc_server *server = arg;
 
-    close_late(server, &server->newcomers, MC_RPC_HELLO_NS_MAX, "Hello");
-    close_late(server, &server->unfinished, MC_RPC_FRAME_NS_MAX, "the rest of a request");
+    close_late(server, &server->newcomers, server->hello_ns_max, "Hello");
+    close_late(server, &server->unfinished, server->frame_ns_max, "the rest of a request");
     if (mc_list_empty(&server->newcomers) && mc_list_empty(&server->unfinished)) {
         mc_timer_clear(server->tick);
         server->ticking = false;
@@ -209,6 +211,8 @@ mooncake_err mc_rpc_server_open(struct mc_loop *loop, const char *address,
     server->ops = *ops;
     server->arg = arg;
     server->work_post.run = work_cb;
+    server->hello_ns_max = HELLO_NS_MAX;
+    server->frame_ns_max = FRAME_NS_MAX;
     init_lists(server);
     server->scratch = mc_malloc(MC_RPC_SCRATCH_LEN);
     if (server->scratch == NULL) {

@@ -22,6 +22,8 @@ struct mc_rpc_server {
     struct mc_list conns;      /* all, of mc_rpc_conn.node */
     struct mc_list newcomers;  /* no Hello yet, oldest first, of .owing */
     struct mc_list unfinished; /* part of a frame is missing, oldest first, of .owing */
+    uint64_t hello_ns_max;     /* from accepting to Hello */
+    uint64_t frame_ns_max;     /* from the first byte of a frame to its last */
     struct mc_timer *tick;     /* runs while one of these two is not empty */
     bool ticking;
 
@@ -84,8 +86,5 @@ void mc_rpc_server_work(struct mc_rpc_server *server, struct mc_rpc_conn *conn);
 void mc_rpc_server_tick(struct mc_rpc_server *server);
 /** A connection or a request is gone: free the server if it was the last of a closed one. */
 void mc_rpc_server_settle(struct mc_rpc_server *server);
-
-#define MC_RPC_HELLO_NS_MAX (10 * MC_NS_PER_S) /* from accepting to Hello */
-#define MC_RPC_FRAME_NS_MAX (30 * MC_NS_PER_S) /* from the first byte of a frame to its last */
 
 #endif

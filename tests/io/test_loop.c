@@ -89,22 +89,23 @@ static void loop__stop_soon_before_run_is_not_forgotten(void **state)
 static void loop__polls_for_its_time_before_it_sleeps(void **state)
 {
     const bool never = false;
-    struct mc_loop *loop = open_loop(1000000);
+    struct mc_loop *loop = open_loop(10000000);
     struct mc_loop_stats stats;
 
     (void)state;
-    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(5)), MOONCAKE_ETIMEDOUT);
+    /* Bounds are wide: other processes may hold the core for a long time. */
+    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(100)), MOONCAKE_ETIMEDOUT);
     stats = mc_loop_stats(loop);
     assert_int_equal(stats.sleeps, 0);
-    assert_true(stats.turns > 10);
-    assert_true(stats.idle_poll_ns > 4 * MC_NS_PER_MS);
+    assert_true(stats.turns >= 3);
+    assert_true(stats.idle_poll_ns > 90 * MC_NS_PER_MS);
     close_loop(loop);
 
     loop = open_loop(1000);
-    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(20)), MOONCAKE_ETIMEDOUT);
+    assert_int_equal(mc_loop_run_until(loop, &never, in_ms(300)), MOONCAKE_ETIMEDOUT);
     stats = mc_loop_stats(loop);
     assert_in_range(stats.sleeps, 1, 5);
-    assert_true(stats.idle_poll_ns < 15 * MC_NS_PER_MS);
+    assert_true(stats.idle_poll_ns < 250 * MC_NS_PER_MS);
     close_loop(loop);
 
     loop = open_loop(0);
