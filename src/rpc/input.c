@@ -3,12 +3,10 @@
 
 #include <string.h>
 
-/* Memory that an idle connection keeps for unfinished frames. */
-#define HELD_KEEP_LEN_MAX ((size_t)4 << 10)
-
 void mc_rpc_input_init(struct mc_rpc_input *input)
 {
     memset(input, 0, sizeof(*input));
+    input->keep_len_max = MC_RPC_INPUT_KEEP_LEN;
 }
 
 void mc_rpc_input_fini(struct mc_rpc_input *input)
@@ -88,7 +86,7 @@ static void forget_used(struct mc_rpc_input *input)
         mc_buf_consume(&input->held, input->using_len);
         input->using_len = 0;
         if (mc_buf_len(&input->held) == 0) {
-            mc_buf_clear(&input->held, HELD_KEEP_LEN_MAX);
+            mc_buf_clear(&input->held, input->keep_len_max);
         }
     }
 }

@@ -19,8 +19,14 @@ struct mc_rpc_input {
     size_t asked;         /* of the last mc_rpc_input_space(): room in held */
     const uint8_t *fresh; /* bytes in scratch, behind those in held; NULL outside a feeding */
     size_t fresh_len;
-    size_t using_len; /* bytes of the frame that was given out last */
+    size_t using_len;    /* bytes of the frame that was given out last */
+    size_t keep_len_max; /* memory that held keeps when it is empty; the owner may change it */
 };
+
+/* What a connection keeps so that it allocates nothing for a flow of requests, and what it keeps
+ * when there are very many of them. */
+#define MC_RPC_INPUT_KEEP_LEN ((size_t)256 << 10)
+#define MC_RPC_INPUT_KEEP_LEN_SMALL ((size_t)4 << 10)
 
 void mc_rpc_input_init(struct mc_rpc_input *input);
 void mc_rpc_input_fini(struct mc_rpc_input *input);

@@ -21,6 +21,8 @@
 #define HELLO_LEN_MAX ((size_t)64 << 10)
 /* Recycled requests, each with at most 64 KiB of arena. */
 #define FREE_REQUESTS_MAX 64u
+/* Above this total, connections keep less memory for their next requests. */
+#define INPUT_KEEP_TOTAL_MAX ((uint64_t)64 << 20)
 /* One request may take this much of its arena: decoding multiplies small elements. */
 #define ARENA_LEN_MAX ((size_t)4 * MC_RPC_BODY_LEN_MAX)
 
@@ -310,6 +312,9 @@ static void take_frames(struct mc_rpc_conn *conn)
 
     server->current = conn;
     conn->paused = false;
+    conn->input.keep_len_max = server->input_total < INPUT_KEEP_TOTAL_MAX
+                                   ? MC_RPC_INPUT_KEEP_LEN
+                                   : MC_RPC_INPUT_KEEP_LEN_SMALL;
     while (!conn->ended) {
         if (must_pause(conn)) {
             conn->paused = true;
