@@ -136,13 +136,17 @@ uint64_t mc_lifetime_next_ns(const struct mc_lifetime *lifetime)
 
 /* ---- leases -------------------------------------------------------------------------------- */
 
-static void set_lease(struct mc_lifetime *lifetime, struct mc_object *object, uint64_t end_ns)
+/* Returns the end that the client may rely on. */
+static uint64_t set_lease(struct mc_lifetime *lifetime, struct mc_object *object, uint64_t end_ns)
 {
     struct mc_segments *const segments = lifetime->objects->segments;
     uint64_t const old_ns = object->lease_end_ns;
 
-    if (end_ns <= old_ns || lifetime->env->fault == MC_CORE_FAULT_LEASE_FORGOTTEN) {
-        return;
+    if (end_ns <= old_ns) {
+        return old_ns;
+    }
+    if (lifetime->env->fault == MC_CORE_FAULT_LEASE_FORGOTTEN) {
+        return end_ns;
     }
     object->lease_end_ns = end_ns;
     for (unsigned i = 0; i < object->extents_count; i++) {
@@ -150,6 +154,7 @@ static void set_lease(struct mc_lifetime *lifetime, struct mc_object *object, ui
             mc_segments_lease_move(segments, &object->extents[i], old_ns, end_ns);
         }
     }
+    return end_ns;
 }
 
 uint64_t mc_lifetime_read(struct mc_lifetime *lifetime, struct mc_object *object)
@@ -158,7 +163,7 @@ uint64_t mc_lifetime_read(struct mc_lifetime *lifetime, struct mc_object *object
 
     MC_ASSERT(object->life == MC_LIFE_READABLE);
     object->touched_ns = now_ns;
-    set_lease(lifetime, object, mc_deadline_ns(now_ns, lifetime->env->options.lease_ms));
+    (void)set_lease(lifetime, object, mc_deadline_ns(now_ns, lifetime->env->options.lease_ms));
     for (unsigned i = 0; i < object->extents_count; i++) {
         struct mc_extent *const extent = &object->extents[i];
 
@@ -181,8 +186,9 @@ uint64_t mc_lifetime_ask(struct mc_lifetime *lifetime, struct mc_object *object)
     uint64_t const wish_ns = mc_deadline_ns(now_ns, lease_ms);
     uint64_t const most_ns = mc_deadline_ns(object->touched_ns, ASK_LEASES_MAX * lease_ms);
 
+    uint64_t const end_ns = set_lease(lifetime, object, wish_ns < most_ns ? wish_ns : most_ns);
+
     MC_ASSERT(object->life == MC_LIFE_READABLE);
-    set_lease(lifetime, object, wish_ns < most_ns ? wish_ns : most_ns);
     for (unsigned i = 0; i < object->extents_count; i++) {
         struct mc_extent *const extent = &object->extents[i];
 
@@ -191,5 +197,5 @@ uint64_t mc_lifetime_ask(struct mc_lifetime *lifetime, struct mc_object *object)
         }
     }
     /* Rounded down: the client must not believe in more than there is. */
-    return object->lease_end_ns > now_ns ? (object->lease_end_ns - now_ns) / MC_NS_PER_MS : 0;
+    return end_ns > now_ns ? (end_ns - now_ns) / MC_NS_PER_MS : 0;
 }
