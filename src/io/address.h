@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "base/err.h"
@@ -15,7 +16,7 @@
 /* Host and port of an address, apart. */
 struct mc_address_parts {
     char host[MC_ADDR_LEN_MAX];
-    char port[6];
+    uint16_t port;
 };
 
 /** Split "host:port" or "[v6]:port"; the port is 0 to 65535. EINVAL, with a sentence. */

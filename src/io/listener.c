@@ -1,7 +1,6 @@
 /* Accepts connections. Also when the process or the machine has run out of descriptors. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <uv.h>

@@ -211,9 +211,13 @@ static void resolved_cb(uv_getaddrinfo_t *req, int status, struct addrinfo *foun
 
 static mooncake_err resolve(struct mc_connecting *c)
 {
+    char port[6];
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    int status = uv_getaddrinfo(mc_loop_uv(c->stream->loop), &c->resolve, resolved_cb,
-                                c->parts.host, c->parts.port, &hints);
+    int status;
+
+    (void)snprintf(port, sizeof(port), "%u", (unsigned)c->parts.port);
+    status = uv_getaddrinfo(mc_loop_uv(c->stream->loop), &c->resolve, resolved_cb, c->parts.host,
+                            port, &hints);
 
     if (status != 0) {
         return mc_err_set(mc_err_from_uv(status), "cannot resolve %s: %s", address_text(c),
@@ -246,7 +250,7 @@ mooncake_err mc_stream_connect(struct mc_loop *loop, const char *address, uint32
     MC_ASSERT_ON_LOOP(loop);
     MC_ASSERT(ops->on_connected != NULL);
     MC_TRY(mc_address_split(address, &parts));
-    if (strcmp(parts.port, "0") == 0) {
+    if (parts.port == 0) {
         return mc_err_set(MOONCAKE_EINVAL, "%s: there is no port 0 to connect to", address);
     }
     stream = mc_stream_make(loop, ops, arg);

@@ -58,7 +58,7 @@ static mooncake_err check_address(const char *address)
     struct mc_address_parts parts;
 
     MC_TRY(mc_address_split(address, &parts));
-    if (strcmp(parts.port, "0") == 0 || strlen(address) >= MC_ADDR_LEN_MAX) {
+    if (parts.port == 0 || strlen(address) >= MC_ADDR_LEN_MAX) {
         return mc_err_set(MOONCAKE_EINVAL,
                           "\"%.300s\" is not an address to connect to; write host:port", address);
     }
