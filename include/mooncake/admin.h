@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/** Sizes in bytes, times in milliseconds. hits + misses is the number of keys looked up. */
+/** Sizes in bytes, times in milliseconds. hits + misses is the number of keys looked up. clients
+ * counts every process that pings the master, stores included. */
 typedef struct mooncake_pool_status {
     size_t struct_size; /**< set by the caller to sizeof(mooncake_pool_status) */
     uint64_t capacity, used, keys, unfinished_puts, segments, stores, clients;

@@ -52,7 +52,7 @@ static void print_status(const mooncake_pool_status *s)
     print_line("unfinished puts", mc_format_count(s->unfinished_puts, value), "");
     print_line("stores", mc_format_count(s->stores, value), "");
     print_line("segments", mc_format_count(s->segments, value), "");
-    print_line("clients", mc_format_count(s->clients, value), "");
+    print_line("clients", mc_format_count(s->clients, value), "stores included");
     print_line("hits", mc_format_count(s->hits, value),
                mc_format_share(s->hits, s->hits + s->misses, note));
     print_line("misses", mc_format_count(s->misses, value), "");
