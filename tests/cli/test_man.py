@@ -21,7 +21,7 @@ def options_of(program):
     text = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
     for command in re.findall(r"(?m)^  ([a-z]+)\b.* {2}", text):
-        more = subprocess.run([program, "help", command], stdout=subprocess.PIPE,
+        more = subprocess.run([program, command, "--help"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True, check=False)
         text += more.stdout if more.returncode == 0 else ""
     return names(IN_HELP, text)
