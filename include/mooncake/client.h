@@ -64,7 +64,7 @@ typedef struct mooncake_client_options {
     uint32_t engines_max;
     /** See mooncake_verify (FULL). */
     mooncake_verify verify;
-    /** Transports that may be used: "local,tcp"; NULL or "auto": all. */
+    /** Transports that may be used: "local,shm,tcp"; NULL or "auto": all. */
     const char *transport;
     /** Microseconds a waiting call polls before it sleeps (50); 0 sleeps at once. */
     uint32_t poll_us;
@@ -72,6 +72,11 @@ typedef struct mooncake_client_options {
     const char *program;
     /** Used by command-line tools: do not count as a client, do not ping. */
     bool tool;
+    /** Which processes of this host may map the lent segment: "uid" (those of the same user, and
+     * root), "any" or "off". NULL: "uid". */
+    const char *shm;
+    /** Directory of the socket for that. NULL: /run/mooncake for root, else one of the user's. */
+    const char *shm_dir;
 } mooncake_client_options;
 
 /** Set every field to its default. */

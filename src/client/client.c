@@ -151,6 +151,8 @@ static mooncake_err copy_options(mooncake_client *client, const mooncake_client_
     MC_TRY(copy_text(options->local_hostname, SIZE_MAX - 1, &client->local_hostname));
     MC_TRY(copy_text(options->data_address, SIZE_MAX - 1, &client->data_address));
     MC_TRY(copy_text(options->transport, SIZE_MAX - 1, &client->transport));
+    MC_TRY(copy_text(options->shm_dir, SIZE_MAX - 1, &client->shm_dir));
+    MC_TRY(mc_shm_policy_parse(options->shm == NULL ? "uid" : options->shm, &client->shm));
     return copy_text(options->program, PROGRAM_LEN_MAX, &client->program);
 }
 
@@ -190,6 +192,8 @@ static mooncake_err open_session(mooncake_client *client, uint64_t deadline_ns)
         .name = client->local_hostname,
         .data_address = client->data_address,
         .loops = cores > 1 ? 2 : 1, /* the process has better things to do than to serve */
+        .shm = client->shm,
+        .shm_dir = client->shm_dir,
         .poll_us = client->poll_us,
         .connect_timeout_ms = client->connect_timeout_ms,
     };
@@ -238,6 +242,7 @@ static void free_client(mooncake_client *client)
     mc_free(client->local_hostname);
     mc_free(client->data_address);
     mc_free(client->transport);
+    mc_free(client->shm_dir);
     mc_free(client->program);
     mc_free(client);
 }
@@ -294,6 +299,7 @@ void mooncake_client_close(mooncake_client *client)
         mc_free(client->local_hostname);
         mc_free(client->data_address);
         mc_free(client->transport);
+        mc_free(client->shm_dir);
         mc_free(client->program);
         mc_free(client);
         return;

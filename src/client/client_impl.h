@@ -12,6 +12,7 @@
 #include "mooncake/client.h"
 #include "transport/extent.h"
 #include "transport/memreg.h"
+#include "transport/shm_server.h"
 
 struct mooncake_client {
     /* Options in force; set at open, read-only afterwards. */
@@ -20,6 +21,8 @@ struct mooncake_client {
     char *data_address;   /* owned */
     char *transport;      /* owned; NULL: all */
     char *program;        /* owned */
+    char *shm_dir;        /* owned; NULL: the usual one */
+    enum mc_shm_policy shm;
     uint64_t segment_size;
     uint64_t client_id;
     uint32_t timeout_ms;

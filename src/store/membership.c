@@ -8,12 +8,14 @@
  * read what new owners write there. Lost answers need no care: the next ping tells.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "store/advertise.h"
 #include "store/store_impl.h"
+#include "transport/shm_map.h"
 
 #define PING_INTERVAL_MS 1000u
 /* Well inside the master's client TTL (10 s), so that one lost ping is followed by others. */
@@ -143,8 +145,15 @@ static mooncake_err know_addresses(struct mc_store *store)
     if (store->addresses[0] != '\0') {
         return MOONCAKE_OK;
     }
-    return mc_advertise(store->advertise_host, store->data_address, store->port, store->master,
-                        store->addresses, sizeof(store->addresses));
+    MC_TRY(mc_advertise(store->advertise_host, store->data_address, store->port, store->master,
+                        store->addresses, sizeof(store->addresses) - MC_SHM_ADDRESS_LEN_MAX));
+    if (store->shm_server != NULL) {
+        size_t len = strlen(store->addresses);
+
+        (void)snprintf(store->addresses + len, sizeof(store->addresses) - len, " %s",
+                       mc_shm_server_address(store->shm_server));
+    }
+    return MOONCAKE_OK;
 }
 
 static mooncake_err mount_missing(struct mc_store *store)
@@ -255,6 +264,7 @@ static void on_tick(void *arg)
 {
     struct mc_store *store = arg;
 
+    mc_shm_map_sweep(); /* this is the thread that a process always has */
     if (!store->ping.under_way) {
         ping(store, false, PING_TIMEOUT_MS, on_ping);
     }

@@ -102,6 +102,24 @@ mooncake_err mc_store_renew(struct mc_store_mount *mount)
     return err;
 }
 
+/* Sharing is a shortcut: where the usual directory cannot be used, TCP does. */
+static mooncake_err open_shm_server(struct mc_store *store, const struct mc_store_options *options)
+{
+    bool chosen = options->shm_dir != NULL && options->shm_dir[0] != '\0';
+    mooncake_err err;
+
+    if (options->shm == MC_SHM_OFF) {
+        return MOONCAKE_OK;
+    }
+    err = mc_shm_server_open(options->shm_dir, options->shm, &store->shm_server);
+    if (err != MOONCAKE_OK && err != MOONCAKE_ENOMEM && !chosen) {
+        mc_log_warn("store.unshared", "err=%s detail=\"%s\"", mooncake_err_name(err),
+                    mooncake_last_error());
+        return MOONCAKE_OK;
+    }
+    return err;
+}
+
 static mooncake_err open_server(struct mc_store *store, const struct mc_store_options *options)
 {
     struct mc_tcp_server_options server = {
@@ -119,7 +137,7 @@ static mooncake_err open_server(struct mc_store *store, const struct mc_store_op
     }
     MC_TRY(mc_tcp_server_open(&server, &store->server));
     store->port = mc_tcp_server_port(store->server);
-    return MOONCAKE_OK;
+    return open_shm_server(store, options);
 }
 
 static mooncake_err open_mounts(struct mc_store *store, const struct mc_store_options *options)
@@ -195,6 +213,7 @@ void mc_store_close(struct mc_store **store_ptr)
         }
         mc_segment_close(&store->mounts[i].segment);
     }
+    mc_shm_server_close(&store->shm_server); /* after the mounts: it takes them back from peers */
     mc_free(store->mounts);
     mc_free(store->master);
     mc_free(store->program);

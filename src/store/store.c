@@ -40,6 +40,10 @@ static const struct mc_option options[] = {
               "seconds that reads are served after SIGTERM", .min = 0, .max = 3600000),
     MC_OPTION(struct mc_store_config, connect_timeout, MS, "3s",
               "longest time for one attempt to reach the master", .min = 1, .max = 600000),
+    MC_OPTION(struct mc_store_config, shm, TEXT, "uid",
+              "who on this host may map the segments: uid (the same user), any or off"),
+    MC_OPTION(struct mc_store_config, shm_dir, TEXT, "",
+              "directory of the socket for that; empty: /run/mooncake, or the user's own"),
     MC_OPTION(struct mc_store_config, huge_pages, BOOL, "false",
               "take the segments from the kernel's pool of huge pages"),
 };
@@ -209,6 +213,7 @@ static mooncake_err open_store(struct daemon *daemon)
         .data_address = config->data_address,
         .advertise_host = text_or_null(config->advertise_host),
         .loops = choose_loops(config->loops),
+        .shm_dir = config->shm_dir,
         .poll_us = config->poll_us,
         .connect_timeout_ms = (uint32_t)config->connect_timeout,
         .on_state = on_state,
@@ -216,6 +221,7 @@ static mooncake_err open_store(struct daemon *daemon)
     };
 
     MC_TRY(parse_segments(daemon, lens));
+    MC_TRY(mc_shm_policy_parse(config->shm, &store.shm));
     return mc_store_open(daemon->loop, &store, &daemon->store);
 }
 

@@ -16,6 +16,7 @@ struct mc_store_config {
     char *advertise_host;
     char *port_file;
     char *log_level;
+    char *shm, *shm_dir;
     uint32_t loops;
     uint32_t poll_us;
     uint64_t grace;           /* milliseconds */

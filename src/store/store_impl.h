@@ -6,11 +6,12 @@
 #include "base/mem.h"
 #include "store/segment.h"
 #include "store/store_serve.h"
+#include "transport/shm_wire.h"
 #include "transport/tcp_server.h"
 #include "wire/master_stub.h"
 
-/* Longest text of tcp://HOST:PORT. */
-#define MC_STORE_ADDRESS_CAP (MC_ADDR_LEN_MAX + 16u)
+/* Longest text of tcp://HOST:PORT and shm://.... */
+#define MC_STORE_ADDRESS_CAP (MC_ADDR_LEN_MAX + 16u + MC_SHM_ADDRESS_LEN_MAX)
 
 /* One segment and the identity under which it is mounted now. */
 struct mc_store_mount {
@@ -40,7 +41,8 @@ struct mc_store {
 
     struct mc_store_mount *mounts; /* owned, mounts_count of them */
     size_t mounts_count;
-    struct mc_tcp_server *server; /* owned; NULL without segments */
+    struct mc_tcp_server *server;     /* owned; NULL without segments */
+    struct mc_shm_server *shm_server; /* owned; NULL: the segments are not shared on this host */
     uint16_t port;
     char addresses[MC_STORE_ADDRESS_CAP]; /* "" until the route to the master is known */
 

@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "io/loop.h"
+#include "transport/shm_server.h"
 #include "wire/messages.h"
 
 /* Smallest segment that can be lent, in bytes: little of use would fit into less. */
@@ -46,6 +47,11 @@ struct mc_store_options {
     const char *data_address;   /* "0.0.0.0:0": the kernel picks the port */
     const char *advertise_host; /* NULL: the address that reaches the master, see advertise.h */
     unsigned loops;             /* data threads, 1 to 16 */
+    /* Which processes of this host may map the segments, and where the socket for it is (NULL or
+     * "": see shm_server.h). Without a directory of the caller's choice the store goes on over TCP
+     * alone when none can be used. */
+    enum mc_shm_policy shm;
+    const char *shm_dir;
 
     uint32_t poll_us;
     uint32_t connect_timeout_ms;
@@ -59,7 +65,7 @@ struct mc_store_options {
 /**
  * Make the segments, serve them, and begin to join the pool. Everything in @p options is copied.
  *
- * @retval EINVAL  an option is out of range: the sentence names it
+ * @retval EINVAL  an option is out of range or shm_dir cannot be used: the sentence says which
  * @retval ENOMEM  the segments cannot be mapped
  * @retval ERPC    data_address is in use
  */
