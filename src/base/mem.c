@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef MC_ARENA_GUARDED
+#include <sanitizer/asan_interface.h>
+#endif
+
 #define CHUNK_LEN_MIN ((size_t)64 << 10)
 #define CHUNK_LEN_MAX ((size_t)4 << 20)
 
@@ -97,6 +101,34 @@ void mc_mem_fail_after(int64_t n)
     atomic_store_explicit(&fail_after, n, memory_order_relaxed);
 }
 
+#ifdef MC_ARENA_GUARDED
+#define GUARD_LEN 16u
+
+/* What nobody may touch until it is given out. */
+static void guard(const char *bytes, size_t len)
+{
+    if (len > 0) {
+        __asan_poison_memory_region(bytes, len);
+    }
+}
+
+void *mc_arena_alloc(struct mc_arena *arena, size_t len)
+{
+    char *ptr = len > SIZE_MAX - GUARD_LEN ? NULL : mc_arena_bump_(arena, len + GUARD_LEN);
+
+    if (ptr != NULL) {
+        __asan_unpoison_memory_region(ptr, len);
+    }
+    return ptr;
+}
+#else
+static void guard(const char *bytes, size_t len)
+{
+    (void)bytes;
+    (void)len;
+}
+#endif
+
 struct mc_arena_chunk {
     struct mc_arena_chunk *older;
     size_t len; /* bytes behind this header */
@@ -143,6 +175,7 @@ void mc_arena_reset(struct mc_arena *arena)
     arena->next = kept == NULL ? NULL : chunk_bytes(kept);
     arena->end = kept == NULL ? NULL : chunk_bytes(kept) + kept->len;
     arena->total = kept == NULL ? 0 : kept->len;
+    guard(arena->next, arena->total);
 }
 
 void *mc_arena_alloc_slow_(struct mc_arena *arena, size_t len)
@@ -177,6 +210,7 @@ void *mc_arena_alloc_slow_(struct mc_arena *arena, size_t len)
     arena->total += chunk_len;
     arena->next = chunk_bytes(chunk) + need;
     arena->end = chunk_bytes(chunk) + chunk_len;
+    guard(chunk_bytes(chunk), chunk_len);
     return chunk_bytes(chunk);
 }
 

@@ -52,7 +52,7 @@ void mc_arena_fini(struct mc_arena *arena);
 void mc_arena_reset(struct mc_arena *arena);
 void *mc_arena_alloc_slow_(struct mc_arena *arena, size_t len) MC_MUST_CHECK;
 
-static inline void *mc_arena_alloc(struct mc_arena *arena, size_t len)
+static inline void *mc_arena_bump_(struct mc_arena *arena, size_t len)
 {
     size_t need = (len + 15u) & ~(size_t)15u;
     void *ptr = arena->next;
@@ -64,6 +64,25 @@ static inline void *mc_arena_alloc(struct mc_arena *arena, size_t len)
     arena->next += need;
     return ptr;
 }
+
+/* Under the address sanitizer blocks stand apart and what lies between them is poisoned; otherwise
+ * a read past one block would silently find the next. */
+#if defined(__SANITIZE_ADDRESS__)
+#define MC_ARENA_GUARDED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MC_ARENA_GUARDED 1
+#endif
+#endif
+
+#ifdef MC_ARENA_GUARDED
+void *mc_arena_alloc(struct mc_arena *arena, size_t len) MC_MUST_CHECK;
+#else
+static inline void *mc_arena_alloc(struct mc_arena *arena, size_t len)
+{
+    return mc_arena_bump_(arena, len);
+}
+#endif
 
 /** Array of @p count elements; NULL when the product overflows or the arena is full. */
 void *mc_arena_array(struct mc_arena *arena, size_t count, size_t len) MC_MUST_CHECK;

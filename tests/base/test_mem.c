@@ -150,7 +150,8 @@ static void arena__never_holds_more_than_its_bound(void **state)
         assert_true(arena.total <= max);
         assert_true(taken <= max);
     }
-    assert_true(taken > max - 2 * 1008); /* and all of the bound is of use */
+    /* And all of the bound is of use, but for 16 bytes a block under the address sanitizer. */
+    assert_true(taken > max - 4 * 1008);
     mc_arena_fini(&arena);
 }
 
