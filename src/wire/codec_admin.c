@@ -42,8 +42,9 @@ EMPTY_REQUEST(config)
 mooncake_err mc_list_keys_encode_request(const void *message, struct mc_buf *out)
 {
     const struct mc_list_keys_request *request = message;
-    Mc__Pb__ListKeysRequest pb = MC__PB__LIST_KEYS_REQUEST__INIT;
+    Mc__Pb__ListKeysRequest pb;
 
+    mc__pb__list_keys_request__init(&pb);
     MC_TRY(mc_codec_check_text("pattern", request->pattern, MC_PATTERN_LEN_MAX));
     pb.cursor = request->cursor;
     pb.keys_max = request->keys_max;
@@ -340,8 +341,9 @@ mooncake_err mc_list_clients_decode_reply(const uint8_t *body, size_t len, struc
 mooncake_err mc_pool_status_encode_reply(const void *message, struct mc_buf *out)
 {
     const struct mc_pool_status_reply *reply = message;
-    Mc__Pb__PoolStatusReply pb = MC__PB__POOL_STATUS_REPLY__INIT;
+    Mc__Pb__PoolStatusReply pb;
 
+    mc__pb__pool_status_reply__init(&pb);
     MC_TRY(mc_codec_check_text("program", reply->program, MC_PROGRAM_LEN_MAX));
 #define TO_PB(name) pb.name = reply->name;
     POOL_NUMBERS(TO_PB)

@@ -10,8 +10,9 @@
 mooncake_err mc_hello_encode_request(const void *message, struct mc_buf *out)
 {
     const struct mc_hello *hello = message;
-    Mc__Pb__Hello pb = MC__PB__HELLO__INIT;
+    Mc__Pb__Hello pb;
 
+    mc__pb__hello__init(&pb);
     MC_TRY(mc_codec_check_text("program", hello->program, MC_PROGRAM_LEN_MAX));
     pb.protocol_min = hello->protocol_min;
     pb.protocol_max = hello->protocol_max;
@@ -39,8 +40,9 @@ mooncake_err mc_hello_decode_request(const uint8_t *body, size_t len, struct mc_
 mooncake_err mc_hello_encode_reply(const void *message, struct mc_buf *out)
 {
     const struct mc_hello_reply *reply = message;
-    Mc__Pb__HelloReply pb = MC__PB__HELLO_REPLY__INIT;
+    Mc__Pb__HelloReply pb;
 
+    mc__pb__hello_reply__init(&pb);
     MC_TRY(mc_codec_check_text("program", reply->program, MC_PROGRAM_LEN_MAX));
     pb.protocol = reply->protocol;
     pb.program = mc_codec_unconst(reply->program);
@@ -93,11 +95,12 @@ static mooncake_err check_mount(const struct mc_mount_request *request)
 mooncake_err mc_mount_encode_request(const void *message, struct mc_buf *out)
 {
     const struct mc_mount_request *request = message;
-    Mc__Pb__MountRequest pb = MC__PB__MOUNT_REQUEST__INIT;
+    Mc__Pb__MountRequest pb;
     uint64_t numbers[4][MC_SEGMENTS_PER_STORE_MAX];
     char *names[MC_SEGMENTS_PER_STORE_MAX], *addresses[MC_SEGMENTS_PER_STORE_MAX];
     size_t i;
 
+    mc__pb__mount_request__init(&pb);
     MC_TRY(check_mount(request));
     for (i = 0; i < request->count; i++) {
         const struct mc_mount_item *item = &request->items[i];
@@ -231,8 +234,9 @@ static mooncake_err check_ping(const struct mc_ping_request *request)
 mooncake_err mc_ping_encode_request(const void *message, struct mc_buf *out)
 {
     const struct mc_ping_request *request = message;
-    Mc__Pb__PingRequest pb = MC__PB__PING_REQUEST__INIT;
+    Mc__Pb__PingRequest pb;
 
+    mc__pb__ping_request__init(&pb);
     MC_TRY(check_ping(request));
     pb.client_id = request->client_id;
     pb.role = request->role;

@@ -186,8 +186,9 @@ mooncake_err mc_remove_decode_reply(const uint8_t *body, size_t len, struct mc_a
 mooncake_err mc_remove_all_encode_request(const void *message, struct mc_buf *out)
 {
     const struct mc_remove_all_request *request = message;
-    Mc__Pb__RemoveAllRequest pb = MC__PB__REMOVE_ALL_REQUEST__INIT;
+    Mc__Pb__RemoveAllRequest pb;
 
+    mc__pb__remove_all_request__init(&pb);
     MC_TRY(mc_codec_check_text("pattern", request->pattern, MC_PATTERN_LEN_MAX));
     pb.client_id = request->client_id;
     pb.force = request->force;

@@ -93,7 +93,10 @@ void walk_text(struct walk *walk, const char **value, size_t len_max)
     static const char *const letters[] = {"a", "Z", "9", ":", "/", " ", "\xc3\xa9", "\xe2\x82\xac"};
 
     if (walk->make) {
-        size_t len = walk_below(walk, 4) == 0 ? len_max : walk_below(walk, len_max / 8 + 1), at = 0;
+        size_t len = walk->short_texts          ? walk_below(walk, 16)
+                     : walk_below(walk, 4) == 0 ? len_max
+                                                : walk_below(walk, len_max / 8 + 1),
+               at = 0;
         char *made = mc_arena_alloc(walk->arena, len + 1);
 
         assert_non_null(made);
@@ -118,8 +121,11 @@ void walk_text(struct walk *walk, const char **value, size_t len_max)
 void walk_key(struct walk *walk, struct mc_key *value)
 {
     if (walk->make) {
-        uint64_t pick = walk_below(walk, 16);
-        size_t len = pick == 0 ? 0 : pick == 1 ? MC_KEY_LEN_MAX + 1 : 1 + walk_below(walk, 120), i;
+        uint64_t pick = walk->short_texts ? 2 : walk_below(walk, 16);
+        size_t len = pick == 0   ? 0
+                     : pick == 1 ? MC_KEY_LEN_MAX + 1
+                                 : 1 + walk_below(walk, walk->short_texts ? 8 : 120),
+               i;
         char *bytes = mc_arena_alloc(walk->arena, len);
 
         assert_non_null(bytes);
@@ -290,28 +296,44 @@ void walk_table_of(struct walk *walk, struct mc_object_table *table, uint32_t ri
     }
 }
 
-void walk_make_bytes(enum mc_method method, bool reply, uint64_t seed, size_t items_max,
-                     struct mc_buf *out)
+static void make_bytes(struct walk *walk, enum mc_method method, bool reply, struct mc_buf *out)
 {
     const struct mc_method_codec *codec = mc_method_codec(method);
+    size_t len = reply ? codec->reply_len : codec->request_len;
     struct mc_arena arena;
     struct mc_buf flat;
-    struct walk walk = {
-        .make = true, .seed = seed, .items_max = items_max, .arena = &arena, .flat = &flat};
     void *message;
 
     mc_arena_init(&arena, 0);
     mc_buf_init(&flat);
-    message = mc_arena_array(&arena, 1, reply ? codec->reply_len : codec->request_len);
+    walk->make = true;
+    walk->arena = &arena;
+    walk->flat = &flat;
+    message = mc_arena_array(&arena, 1, len);
     assert_non_null(message);
-    memset(message, 0, reply ? codec->reply_len : codec->request_len);
+    memset(message, 0, len);
     if (reply) {
-        walk_reply(&walk, method, message);
+        walk_reply(walk, method, message);
         assert_int_equal(codec->encode_reply(message, out), MOONCAKE_OK);
     } else {
-        walk_request(&walk, method, message);
+        walk_request(walk, method, message);
         assert_int_equal(codec->encode_request(message, out), MOONCAKE_OK);
     }
     mc_buf_fini(&flat);
     mc_arena_fini(&arena);
+}
+
+void walk_make_bytes(enum mc_method method, bool reply, uint64_t seed, size_t items_max,
+                     struct mc_buf *out)
+{
+    struct walk walk = {.seed = seed, .items_max = items_max};
+
+    make_bytes(&walk, method, reply, out);
+}
+
+void walk_make_small(enum mc_method method, bool reply, uint64_t seed, struct mc_buf *out)
+{
+    struct walk walk = {.seed = seed, .items_max = 3, .short_texts = true};
+
+    make_bytes(&walk, method, reply, out);
 }

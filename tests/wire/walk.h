@@ -14,7 +14,8 @@
 #include "wire/methods.h"
 
 struct walk {
-    bool make; /* fill the message from seed */
+    bool make;        /* fill the message from seed */
+    bool short_texts; /* of made texts: at most 15 bytes */
     uint64_t seed;
     size_t items_max; /* most elements of made arrays, at least 1 */
     struct mc_arena *arena;
@@ -30,5 +31,7 @@ uint64_t walk_random(uint64_t *seed);
 /* A made request or reply, as the codec packs it, appended to @p out. */
 void walk_make_bytes(enum mc_method method, bool reply, uint64_t seed, size_t items_max,
                      struct mc_buf *out);
+/* The same with short texts and keys: for seeds of a fuzzer. */
+void walk_make_small(enum mc_method method, bool reply, uint64_t seed, struct mc_buf *out);
 
 #endif
