@@ -259,19 +259,28 @@ static void forbid_sleep(struct mc_loop *loop)
 
 /* ---- turning ------------------------------------------------------------------------------- */
 
-static void turn_without_sleep(struct mc_loop *loop)
+/* Handle what is ready. Returns whether there was anything. */
+static bool run_ready(struct mc_loop *loop)
 {
     uint64_t before = loop->events;
-    uint64_t start_ns = mc_loop_now_ns(loop);
 
     (void)uv_run(&loop->uv, UV_RUN_NOWAIT);
     run_posts(loop);
     loop->time->now_ns = 0;
-    if (loop->events != before) {
-        loop->last_event_ns = mc_loop_now_ns(loop);
-    } else {
-        (void)
-            sched_yield(); /* if the peer waits for this core, it is the one who can end the wait */
+    if (loop->events == before) {
+        return false;
+    }
+    loop->last_event_ns = mc_loop_now_ns(loop);
+    return true;
+}
+
+static void turn_without_sleep(struct mc_loop *loop)
+{
+    uint64_t start_ns = mc_loop_now_ns(loop);
+
+    if (!run_ready(loop)) {
+        /* If the peer waits for this core, it is the one who can end the wait. */
+        (void)sched_yield();
         loop->stats.idle_poll_ns += mc_loop_now_ns(loop) - start_ns;
     }
 }
@@ -350,7 +359,7 @@ void mc_loop_run_ready(struct mc_loop *loop)
 {
     enter(loop);
     loop->stats.turns++;
-    turn_without_sleep(loop);
+    (void)run_ready(loop); /* no yield: who calls this has work to do */
     loop->running = false;
 }
 
