@@ -147,6 +147,7 @@ static mooncake_err copy_options(mooncake_client *client, const mooncake_client_
     client->verify = verify_from(options->verify);
     client->tool = options->tool;
     client->client_id = mc_random_u64();
+    atomic_init(&client->next_nonce, mc_random_u64());
     MC_TRY(copy_master(options->master, &client->master));
     MC_TRY(copy_text(options->local_hostname, SIZE_MAX - 1, &client->local_hostname));
     MC_TRY(copy_text(options->data_address, SIZE_MAX - 1, &client->data_address));

@@ -25,6 +25,7 @@ struct mooncake_client {
     enum mc_shm_policy shm;
     uint64_t segment_size;
     uint64_t client_id;
+    _Atomic uint64_t next_nonce; /* names put requests; begins at random */
     uint32_t timeout_ms;
     uint32_t connect_timeout_ms;
     uint32_t poll_us;

@@ -15,6 +15,10 @@
 #define IDLE_CLOSE_MS 60000u
 #define CONNECTIONS_PER_PEER_MAX 1u
 
+/* Within so short a time little can have happened to an idle engine, and looking costs more than
+ * asking again when it did. */
+#define FRESH_NS (MC_NS_PER_MS / 2)
+
 static void on_alarm(void *arg)
 {
     struct mc_engine *engine = arg;
@@ -166,7 +170,9 @@ mooncake_err mc_engine_borrow(struct mc_engine_pool *pool, uint64_t deadline_ns,
     MC_TRY(take_idle(pool, deadline_ns, &engine));
     if (engine != NULL) {
         mc_loop_adopt(engine->loop);
-        mc_loop_run_ready(engine->loop); /* a connection that died meanwhile is noticed here */
+        if (mc_monotonic_ns() - engine->returned_ns > FRESH_NS) {
+            mc_loop_run_ready(engine->loop); /* a connection that died meanwhile is noticed here */
+        }
         *out = engine;
         return MOONCAKE_OK;
     }
@@ -189,6 +195,7 @@ void mc_engine_return(struct mc_engine_pool *pool, struct mc_engine **engine_ptr
     MC_ASSERT_ON_LOOP(engine->loop);
     MC_ASSERT(!mc_list_linked(&engine->node));
     mc_engine_clear_alarm(engine);
+    engine->returned_ns = mc_monotonic_ns();
     mc_arena_reset(&engine->arena);
     for (unsigned i = 0; i < MC_WINDOWS_MAX; i++) {
         mc_arena_reset(&engine->windows[i]);

@@ -24,6 +24,7 @@
 
 struct mc_engine {
     struct mc_list node; /* in the pool's idle list */
+    uint64_t returned_ns;
     struct mc_loop *loop;
     struct mc_master_stub stub;
     struct mc_transport_set transports;

@@ -1,7 +1,6 @@
 /* Cutting a batch of puts into windows, and asking the master for room. */
 #include <string.h>
 
-#include "base/bytes.h"
 #include "client/put_impl.h"
 
 /* However patient the caller is, a pool that stays full is full. */
@@ -98,7 +97,8 @@ static void fill_request(struct mc_put_window *window)
 
     window->start = (struct mc_put_start_request){
         .client_id = job->base.call->client->client_id,
-        .nonce = mc_random_u64(),
+        .nonce =
+            atomic_fetch_add_explicit(&job->base.call->client->next_nonce, 1, memory_order_relaxed),
         .keys = window->keys,
         .value_lens = window->lens,
         .count = window->count,
