@@ -370,7 +370,8 @@ void mc_tcp_peer_lost(struct mc_tcp_peer *peer, struct mc_tcp_conn *conn, moonca
     if (peer->tcp->closing) {
         mc_list_splice_tail(&lost, &peer->waiting);
     }
-    end_all(peer, &lost, MOONCAKE_ERPC);
+    /* Our own lack of memory must not look like a fault of the store's. */
+    end_all(peer, &lost, why == MOONCAKE_ENOMEM ? why : MOONCAKE_ERPC);
     mc_tcp_peer_pump(peer);
 }
 
