@@ -23,8 +23,8 @@ OUTSIDE = [
      "protobuf stays in wire/; use the plain structs of wire/messages.h"),
     ("a verbs header", re.compile(r"infiniband/|rdma/"), re.compile(r"src/transport/rdma"),
      "verbs stay in transport/rdma*; use transport/transport.h"),
-    ("libmicrohttpd", re.compile(r"microhttpd"), re.compile(r"src/io/admin_http"),
-     "HTTP stays in io/admin_http.c; add a route with io/admin_http.h"),
+    ("libmicrohttpd", re.compile(r"microhttpd"), re.compile(r"src/io/admin_(http|reply)"),
+     "HTTP stays in io/admin_http.c and io/admin_reply.c; add a route with io/admin_http.h"),
 ]
 
 RAW_MEMORY = re.compile(
