@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "io/stream_impl.h"
 
 static void on_connected(void *arg)
 {
@@ -199,4 +202,12 @@ void peer_reset(struct fixture *f)
     assert_int_equal(setsockopt(f->peer, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
     (void)close(f->peer);
     f->peer = -1;
+}
+
+int end_waiting_bytes(const struct fixture *f)
+{
+    int waiting = 0;
+
+    assert_int_equal(ioctl(f->end.stream->fd, FIONREAD, &waiting), 0);
+    return waiting;
 }

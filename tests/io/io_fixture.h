@@ -74,6 +74,8 @@ void peer_send(struct fixture *f, const void *bytes, size_t len);
 void peer_receive(struct fixture *f, void *out, size_t len);
 /* Turn the loop until the peer sees the end; returns bytes that came before. */
 size_t peer_wait_end(struct fixture *f);
+/* Bytes that wait in the socket of the stream under test. */
+int end_waiting_bytes(const struct fixture *f);
 /* Close with a reset instead of an orderly end. */
 void peer_reset(struct fixture *f);
 
