@@ -148,15 +148,22 @@ static void connect__resolves_a_name_and_shows_the_number(void **state)
 {
     struct fixture f;
     char address[64];
+    char got[5];
 
     (void)state;
     fixture_init(&f);
     (void)snprintf(address, sizeof(address), "localhost:%u", mc_listener_port(f.listener));
     connect_to(&f, address, 10000);
     assert_string_equal(mc_stream_peer(f.end.stream), address);
-    RUN_UNTIL(&f, f.end.connected);
+    assert_int_equal(mc_stream_send(f.end.stream, "early", 5, NULL, NULL), MOONCAKE_OK);
+    mc_stream_flush(f.end.stream); /* there is no socket yet: it goes when there is */
+    RUN_UNTIL(&f, f.end.connected && f.accepted_fd >= 0);
     assert_true(mc_stream_is_connected(f.end.stream));
     assert_string_equal(mc_stream_peer(f.end.stream), f.address);
+    f.peer = f.accepted_fd;
+    f.accepted_fd = -1;
+    peer_receive(&f, got, sizeof(got));
+    assert_memory_equal(got, "early", 5);
     fixture_fini(&f);
 }
 

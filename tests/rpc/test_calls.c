@@ -41,31 +41,45 @@ static void expect_earliest(unsigned count)
     }
 }
 
+static void add(unsigned i)
+{
+    pool[i].deadline_ns = random_below(500);
+    mc_rpc_calls_add(&calls, &pool[i]);
+    in[i] = true;
+}
+
+static void drop(unsigned i)
+{
+    mc_rpc_calls_drop(&calls, &pool[i]);
+    in[i] = false;
+}
+
 static void calls__earliest_is_right_after_every_add_and_drop(void **state)
 {
     unsigned count = 0;
 
     (void)state;
     mc_rpc_calls_init(&calls);
-    for (unsigned step = 0; step < 20000; step++) {
-        unsigned limit = step % 4000 < 2000 ? COUNT : 40; /* fill, then empty, again and again */
-        unsigned i = random_below(limit);
+    for (unsigned round = 0; round < 20; round++) {
+        /* Answers and new calls as they come ... */
+        for (unsigned step = 0; step < 600; step++) {
+            unsigned i = random_below(COUNT);
 
-        if (!in[i] && step % 4000 < 2000) {
-            pool[i].deadline_ns = random_below(500);
-            mc_rpc_calls_add(&calls, &pool[i]);
-            in[i] = true;
-            count++;
-        } else {
-            for (i = random_below(COUNT); count > 0 && !in[i]; i = (i + 1) % COUNT) {
-            }
-            if (count > 0) {
-                mc_rpc_calls_drop(&calls, &pool[i]);
-                in[i] = false;
+            if (in[i]) {
+                drop(i);
                 count--;
+            } else {
+                add(i);
+                count++;
             }
+            expect_earliest(count);
         }
-        expect_earliest(count);
+        /* ... and then nothing but deadlines. */
+        for (; count > 0; count--) {
+            expect_earliest(count);
+            drop((unsigned)(mc_rpc_calls_earliest(&calls) - pool));
+        }
+        expect_earliest(0);
     }
 }
 
