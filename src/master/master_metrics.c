@@ -33,16 +33,35 @@ static mooncake_err gauge(struct mc_buf *out, const char *name, const char *help
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
+/* A counter or gauge inside struct mc_core_metrics. */
+struct core_metric {
+    const char *name, *help;
+    size_t offset;
+};
+
 static mooncake_err print_core(const struct mc_core_metrics *core, struct mc_buf *out)
 {
 #define COUNTER(field, help)                                                                       \
-    MC_TRY(counter(out, "mooncake_master_" #field "_total", help, mc_counter_get(&core->field)));
-    MC_CORE_COUNTER_LIST(COUNTER)
-#undef COUNTER
+    {"mooncake_master_" #field "_total", help, offsetof(struct mc_core_metrics, field)},
 #define GAUGE(field, help)                                                                         \
-    MC_TRY(gauge(out, "mooncake_master_" #field, help, (uint64_t)mc_gauge_get(&core->field)));
-    MC_CORE_GAUGE_LIST(GAUGE)
+    {"mooncake_master_" #field, help, offsetof(struct mc_core_metrics, field)},
+    static const struct core_metric counters[] = {MC_CORE_COUNTER_LIST(COUNTER)};
+    static const struct core_metric gauges[] = {MC_CORE_GAUGE_LIST(GAUGE)};
+#undef COUNTER
 #undef GAUGE
+    const char *base = (const char *)core;
+    size_t i;
+
+    for (i = 0; i < MC_ARRAY_LEN(counters); i++) {
+        const void *at = base + counters[i].offset;
+
+        MC_TRY(counter(out, counters[i].name, counters[i].help, mc_counter_get(at)));
+    }
+    for (i = 0; i < MC_ARRAY_LEN(gauges); i++) {
+        const void *at = base + gauges[i].offset;
+
+        MC_TRY(gauge(out, gauges[i].name, gauges[i].help, (uint64_t)mc_gauge_get(at)));
+    }
     return MOONCAKE_OK;
 }
 

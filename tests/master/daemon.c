@@ -106,7 +106,7 @@ void daemon_start(struct daemon *d, const char *const *options)
     }
     d->rpc_port = (uint16_t)port_in(line, "rpc_port=");
     d->metrics_port = (uint16_t)port_in(line, "metrics_port=");
-    assert_true(d->rpc_port != 0);
+    assert_true(d->rpc_port != 0 && d->metrics_port != 0);
     mc_arena_init(&d->arena, 0);
     assert_int_equal(mc_loop_create(0, &d->loop), MOONCAKE_OK);
     (void)snprintf(address, sizeof(address), "127.0.0.1:%u", d->rpc_port);
