@@ -96,14 +96,13 @@ static mooncake_err next_from_held(struct mc_rpc_input *input, struct mc_frame *
 {
     size_t want;
 
-    /* Twice: the header first, then the body that it announces. */
-    for (int i = 0; i < 2; i++) {
-        MC_TRY(front_len(input, &want));
-        if (want > mc_buf_len(&input->held)) {
-            MC_TRY(move_to_held(input, want - mc_buf_len(&input->held)));
-        }
+    /* Bytes land in held until the header is whole (mc_rpc_input_space()): if it is not, there is
+     * nothing fresh, and the length is that of a header. */
+    MC_TRY(front_len(input, &want));
+    if (want > mc_buf_len(&input->held)) {
+        MC_TRY(move_to_held(input, want - mc_buf_len(&input->held)));
     }
-    if (want > mc_buf_len(&input->held) || mc_buf_len(&input->held) < MC_FRAME_LEN) {
+    if (want > mc_buf_len(&input->held)) {
         return MOONCAKE_OK;
     }
     MC_TRY(mc_frame_decode(mc_buf_bytes(&input->held), out_frame));

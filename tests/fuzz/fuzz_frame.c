@@ -106,7 +106,7 @@ static struct digest read_flow(const uint8_t *flow, size_t len, uint32_t seed, s
         }
         if (!digest.nonsense) {
             law(mc_rpc_input_settle(&input) == MOONCAKE_OK);
-            memset(scratch, 0xee, sizeof(scratch));
+            memset(scratch, 0xee, piece < sizeof(scratch) ? piece : sizeof(scratch));
         }
         law(input.held.cap <= 4 * at + 4 * MC_RPC_SCRATCH_LEN);
     }
