@@ -84,11 +84,9 @@ static bool has_ports_or_is_dead(void *arg)
 }
 
 /* argv[last] is free for the port file's flag. */
-static void start(struct daemon *daemon, char **argv, unsigned last, const char *port_name)
+static void launch(struct daemon *daemon, char **argv, unsigned last)
 {
-    char flag[100], line[100];
-    unsigned port = 0;
-    FILE *file;
+    char flag[100];
 
     (void)unlink(daemon->port_file);
     (void)snprintf(flag, sizeof(flag), "--port_file=%s", daemon->port_file);
@@ -99,6 +97,14 @@ static void start(struct daemon *daemon, char **argv, unsigned last, const char 
     if (daemon->pid == 0) {
         become(daemon, argv);
     }
+}
+
+void daemon_await(struct daemon *daemon, const char *port_name)
+{
+    unsigned port = 0;
+    char line[100];
+    FILE *file;
+
     assert_true(wait_until(has_ports_or_is_dead, daemon, START_SECONDS));
     file = fopen(daemon->port_file, "re");
     if (file == NULL) {
@@ -118,6 +124,17 @@ static void start(struct daemon *daemon, char **argv, unsigned last, const char 
     daemon->port = (uint16_t)port;
 }
 
+bool daemon_runs(struct daemon *daemon, int *out_status)
+{
+    int status;
+
+    if (daemon->pid > 0 && waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {
+        daemon->pid = 0;
+        *out_status = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    }
+    return daemon->pid > 0;
+}
+
 static unsigned add_args(char **argv, unsigned count, const char *const *more)
 {
     for (unsigned i = 0; more[i] != NULL; i++) {
@@ -134,22 +151,31 @@ void pool_start_master(struct pool *pool, uint16_t port)
     unsigned count = add_args(argv, 3, pool->master_args);
 
     (void)snprintf(rpc, sizeof(rpc), "--rpc_port=%u", (unsigned)port);
-    start(&pool->master, argv, count, "rpc_port");
+    launch(&pool->master, argv, count);
+    daemon_await(&pool->master, "rpc_port");
     (void)snprintf(pool->master_address, sizeof(pool->master_address), "127.0.0.1:%u",
                    (unsigned)pool->master.port);
 }
 
-void pool_start_store(struct pool *pool, unsigned index, const char *size)
+void pool_launch_store(struct pool *pool, unsigned index, const char *const *flags)
 {
-    char master[60], segment[60];
-    char program[] = MC_BIN_DIR "/mooncake_store", grace[] = "--grace=0";
-    char *argv[POOL_ARGS_MAX + 8] = {program, master, segment, grace};
-    unsigned count = add_args(argv, 4, pool->store_args);
+    char program[] = MC_BIN_DIR "/mooncake_store", master[60];
+    char *argv[2 * POOL_ARGS_MAX + 8] = {program, master};
+    unsigned count = add_args(argv, add_args(argv, 2, pool->store_args), flags);
 
     assert_true(index < POOL_STORES_MAX);
     (void)snprintf(master, sizeof(master), "--master=%s", pool->master_address);
+    launch(&pool->stores[index], argv, count);
+}
+
+void pool_start_store(struct pool *pool, unsigned index, const char *size)
+{
+    char segment[60];
+    const char *flags[] = {segment, "--grace=0", NULL};
+
     (void)snprintf(segment, sizeof(segment), "--segment=%s", size);
-    start(&pool->stores[index], argv, count, "data_port");
+    pool_launch_store(pool, index, flags);
+    daemon_await(&pool->stores[index], "data_port");
 }
 
 int daemon_stop(struct daemon *daemon)

@@ -45,6 +45,13 @@ void pool_start_master(struct pool *pool, uint16_t port);
 /** Start store @p index with one segment of @p size ("64MiB"). Returns when it is mounted. */
 void pool_start_store(struct pool *pool, unsigned index, const char *size);
 
+/** Only launch store @p index, with these flags (NULL ends) and a port file; nothing is awaited. */
+void pool_launch_store(struct pool *pool, unsigned index, const char *const *flags);
+/** Wait until a daemon that was launched serves. */
+void daemon_await(struct daemon *daemon, const char *port_name);
+/** Is it running? Notices and remembers (in *out_status) when it has ended by itself. */
+bool daemon_runs(struct daemon *daemon, int *out_status);
+
 /** SIGTERM, and wait: the exit status, which the caller judges. */
 int daemon_stop(struct daemon *daemon);
 /** SIGKILL, and wait. */
