@@ -112,7 +112,7 @@ static const struct mc_command commands[] = {
     {"meta", "calls that move no bytes: exist, size, and put, get and remove of empty values",
      "As io, with empty values and larger batches.", meta_args, true, mc_meta_run},
     {"limits", "what this machine can do at all: memory, checksum, loopback TCP",
-     "Takes about three seconds and 512 MiB.", limits_args, false, limits_run},
+     "Takes about three seconds and 256 MiB.", limits_args, false, limits_run},
 };
 #define COMMANDS_COUNT (sizeof(commands) / sizeof(commands[0]))
 
