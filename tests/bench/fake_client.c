@@ -388,5 +388,6 @@ mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
     (void)client;
     (void)timeout_ms;
     each(arg, "eviction_high_watermark_ratio", "0.5", "default", "");
+    each(arg, "eviction_ratio", "0.1", "default", "");
     return MOONCAKE_OK;
 }

@@ -7,9 +7,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
-from collections import OrderedDict
+
+import workload
+from workload import lru_hits
 
 BENCH = ""
 TRACE = os.environ.get("MOONCAKE_TEST_TRACE", "")
@@ -27,35 +28,10 @@ def bench_json(*args, status=0):
     return json.loads(done.stdout)
 
 
-def lru_hits(requests, capacity):
-    cache = OrderedDict()
-    hits = 0
-    for ids in requests:
-        for block in ids:
-            if block not in cache:
-                break
-            hits += 1
-        for block in ids:
-            cache[block] = True
-            cache.move_to_end(block)
-            if len(cache) > capacity:
-                cache.popitem(last=False)
-    return hits
-
-
 class WithTrace(unittest.TestCase):
-    """A small trace with shared prefixes and returning conversations."""
-
     def setUp(self):
-        self.requests = []
-        for i in range(300):
-            start = (i * 7919) % 40
-            self.requests.append([1000 + start // 4] + list(range(start * 50, start * 50 +
-                                                                  1 + (i * i) % 30)))
-        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False) as file:
-            for ids in self.requests:
-                file.write(json.dumps({"timestamp": 0, "hash_ids": ids}) + "\n")
-        self.trace = file.name
+        self.requests = workload.requests(300)
+        self.trace = workload.write_trace(self.requests)
         self.addCleanup(os.unlink, self.trace)
         self.blocks = sum(map(len, self.requests))
 
@@ -86,10 +62,17 @@ class Replay(WithTrace):
             self.assertEqual(by_what["as asked for"]["hits"], expected)
             self.assertEqual(by_what["the whole pool"]["capacity_blocks"], capacity)
             self.assertEqual(by_what["the whole pool"]["hits"], expected)
-            watermark = by_what["the pool up to its high watermark"]
-            self.assertEqual(watermark["capacity_blocks"], capacity // 2)
+            self.assertEqual(by_what["the pool where eviction begins"]["capacity_blocks"],
+                             capacity // 2)
+            self.assertEqual(by_what["the pool where eviction ends"]["capacity_blocks"],
+                             capacity * 2 // 5)
             self.assertEqual(result["hits"], expected)
-            self.assertGreater(result["present"], 0)
+
+    def test_block_behind_a_gap_is_put_again_and_found_there(self):
+        trace = workload.write_trace([[1], [2], [3], [9], [1, 3]])
+        self.addCleanup(os.unlink, trace)
+        result = bench_json("replay", "--trace", trace, "--master", "fake:lru=3")
+        self.assertEqual((result["hits"], result["present"], result["put"]["keys"]), (0, 1, 5))
 
     def test_full_pool_refuses_and_nothing_fails(self):
         result = self.replay("fake:full=100")

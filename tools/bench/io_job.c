@@ -142,7 +142,9 @@ static uint64_t make(struct mc_worker *worker, mooncake_err (*call)(struct mc_wo
     took = mc_now_ns() - start;
     fine = judge(worker, what, expected);
     if (measured) {
-        mc_tally_call(worker->tally, took, fine, fine * c->size);
+        bool moves = call == call_put || call == call_get;
+
+        mc_tally_call(worker->tally, took, fine, moves ? fine * c->size : 0);
     }
     return fine;
 }
@@ -290,7 +292,7 @@ static uint64_t held_max_of(const struct mc_worker *worker)
     if (c->size > 0) {
         uint64_t fit = worker->options->working_set / worker->count / c->size;
 
-        keys = keys == 0 || fit < keys ? fit : keys;
+        keys = fit < keys ? fit : keys;
     }
     keys /= c->batch;
     return keys == 0 ? 1 : keys > BATCHES_MAX ? BATCHES_MAX : keys;

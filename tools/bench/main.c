@@ -53,6 +53,8 @@ static const struct mc_arg io_args[] = {
      256},
     {"working-set", MC_ARG_SIZE, OPTION(working_set), "256MiB", "SIZE",
      "bytes that all workers keep in the pool", 1, 1024 * TIB},
+    {"keys", MC_ARG_NUMBER, OPTION(keys), "2048", "N", "that each worker keeps in it at most", 1,
+     100000000},
     {"time", MC_ARG_TIME, OPTION(time_ms), "1s", "TIME", "of each case", 1, 86400000},
     END,
 };
@@ -136,6 +138,34 @@ static const struct mc_command *find(const char *name)
     return NULL;
 }
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+static enum mc_exit fail_command(const char *name)
+{
+    (void)fprintf(stderr, "mooncake_bench: there is no command \"%.80s\"\n\n", name);
+    print_usage(stderr);
+    return MC_EXIT_USAGE;
+}
+
+/* `help` alone, or of one command. */
+static enum mc_exit help_run(const char *name)
+{
+    const struct mc_command *command = name == NULL ? NULL : find(name);
+
+    if (name == NULL) {
+        print_usage(stdout);
+        return MC_EXIT_OK;
+    }
+    if (command == NULL) {
+        return fail_command(name);
+    }
+    mc_args_print_help(command);
+    return MC_EXIT_OK;
+}
+
 int main(int argc, char **argv)
 {
     static struct mc_bench_options options;
@@ -146,10 +176,8 @@ int main(int argc, char **argv)
         print_usage(stderr);
         return MC_EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
-        return MC_EXIT_OK;
+    if (is_help(argv[1])) {
+        return help_run(argc > 2 ? argv[2] : NULL);
     }
     if (strcmp(argv[1], "--version") == 0) {
         (void)printf("mooncake_bench %s\n", mooncake_version());
@@ -157,9 +185,7 @@ int main(int argc, char **argv)
     }
     command = find(argv[1]);
     if (command == NULL) {
-        (void)fprintf(stderr, "mooncake_bench: there is no command \"%.80s\"\n\n", argv[1]);
-        print_usage(stderr);
-        return MC_EXIT_USAGE;
+        return fail_command(argv[1]);
     }
     if (!mc_args_parse(command, argc - 2, argv + 2, &options, &help)) {
         return MC_EXIT_USAGE;

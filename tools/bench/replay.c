@@ -20,7 +20,7 @@
 #define EXTENT_HEADER_LEN 64u /* in front of each block in a segment, and the unit of space */
 #define TERMINAL_NS 200000000u
 #define LINE_NS 5000000000u
-#define MODELS_MAX (MC_LIST_MAX + 3)
+#define MODELS_MAX (MC_LIST_MAX + 4)
 
 /* The model at one capacity. */
 struct model {
@@ -89,26 +89,42 @@ static bool models(struct run *run)
     return model_add(run, "unlimited", 0);
 }
 
-static void take_watermark(void *arg, const char *name, const char *value, const char *source,
-                           const char *help)
+/* Where eviction begins and where it ends, as shares of the pool; 0: not known. */
+struct eviction {
+    double high, width;
+};
+
+static void take_option(void *arg, const char *name, const char *value, const char *source,
+                        const char *help)
 {
-    double *watermark = arg;
+    struct eviction *eviction = arg;
     double number = 0;
 
     (void)source;
     (void)help;
-    if (strstr(name, "watermark") != NULL && sscanf(value, "%lf", &number) == 1 && number > 0 &&
-        number <= 1) {
-        *watermark = number;
+    if (sscanf(value, "%lf", &number) != 1 || !(number > 0 && number <= 1)) {
+        return;
+    }
+    if (strcmp(name, "eviction_high_watermark_ratio") == 0) {
+        eviction->high = number;
+    } else if (strcmp(name, "eviction_ratio") == 0) {
+        eviction->width = number;
     }
 }
 
-/* The model at what the pool holds: all of it, and up to where eviction begins. */
+static bool model_add_share(struct run *run, const char *what, double share, uint64_t capacity)
+{
+    uint64_t blocks = (uint64_t)(share * (double)capacity);
+
+    return blocks == 0 || model_add(run, what, blocks);
+}
+
+/* The model at what the pool holds: all of it, and where eviction begins and ends. */
 static bool models_of_pool(struct run *run, mooncake_client *client)
 {
     mooncake_pool_status status = {.struct_size = sizeof(status)};
     uint64_t block = run->options.block_bytes + EXTENT_HEADER_LEN;
-    double watermark = 0;
+    struct eviction eviction = {0, 0};
     uint64_t capacity;
 
     if (mooncake_admin_status(client, 0, &status) != MOONCAKE_OK) {
@@ -116,17 +132,14 @@ static bool models_of_pool(struct run *run, mooncake_client *client)
     }
     block = (block + EXTENT_HEADER_LEN - 1) / EXTENT_HEADER_LEN * EXTENT_HEADER_LEN;
     capacity = status.capacity / block;
-    if (capacity == 0) {
-        return true;
+    if (mooncake_admin_config(client, 0, take_option, &eviction) != MOONCAKE_OK) {
+        eviction = (struct eviction){0, 0};
     }
-    if (mooncake_admin_config(client, 0, take_watermark, &watermark) != MOONCAKE_OK) {
-        watermark = 0;
-    }
-    if (watermark > 0 && !model_add(run, "the pool up to its high watermark",
-                                    (uint64_t)(watermark * (double)capacity))) {
-        return false;
-    }
-    return model_add(run, "the whole pool", capacity);
+    return (!(eviction.high > eviction.width) ||
+            model_add_share(run, "the pool where eviction ends", eviction.high - eviction.width,
+                            capacity)) &&
+           model_add_share(run, "the pool where eviction begins", eviction.high, capacity) &&
+           model_add_share(run, "the whole pool", 1, capacity);
 }
 
 /* ---- progress ---------------------------------------------------------------------------- */

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""mooncake_bench on a real pool: a master, two stores, TCP. The hit ratios must be the model's."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+
+import workload  # noqa: E402
+from pool import Pool  # noqa: E402
+
+PROGRAMS = ""
+BLOCK = 4096
+SPACE = BLOCK + 64  # with the extent's header
+
+
+def bench(pool, command, *args, status=0, timeout=200):
+    done = subprocess.run([os.path.join(PROGRAMS, "mooncake_bench"), command, "--master",
+                           pool.address, "--json", "--no-limits", *args],
+                          capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == status, (done.returncode, done.stderr, done.stdout[-2000:])
+    return json.loads(done.stdout) if done.stdout else done.stderr
+
+
+class Replay(unittest.TestCase):
+    def setUp(self):
+        self.requests = workload.requests(600)
+        self.trace = workload.write_trace(self.requests)
+        self.addCleanup(os.unlink, self.trace)
+
+    def test_roomy_pool_gives_the_models_hits(self):
+        with Pool(PROGRAMS, ["64MiB", "64MiB"]) as pool:
+            result = bench(pool, "replay", "--trace", self.trace)
+            self.assertEqual(result["hits"], workload.lru_hits(self.requests, 10 ** 9))
+            self.assertEqual(result["verified_bytes"], result["hits"] * BLOCK)
+            self.assertEqual(result["put"]["keys"], result["distinct_blocks"])
+
+    def test_small_pool_lies_between_the_models_of_its_eviction(self):
+        blocks = 300  # of each store
+        with Pool(PROGRAMS, [str(blocks * SPACE)] * 2, ["--default_kv_lease_ttl=1ms"]) as pool:
+            result = bench(pool, "replay", "--trace", self.trace)
+            models = {model["what"]: model for model in result["models"]}
+            self.assertEqual(models["the whole pool"]["capacity_blocks"], 2 * blocks)
+            self.assertLess(result["hits"], workload.lru_hits(self.requests, 10 ** 9))
+            # A block may be under its lease, or on the fuller of two stores: a little slack.
+            self.assertGreater(result["hits"],
+                               0.9 * workload.lru_hits(self.requests, int(0.8 * 2 * blocks)))
+            self.assertLessEqual(result["hits"], models["the whole pool"]["hits"])
+
+    def test_chat_is_verified(self):
+        with Pool(PROGRAMS, ["256MiB"]) as pool:
+            result = bench(pool, "replay", "--requests", "100", "--block-bytes", "20000",
+                           "--cleanup")
+            self.assertEqual(result["hits"], result["models"][0]["hits"])
+            self.assertGreater(result["verified_bytes"], 10 ** 7)
+
+    def test_stopped_master_ends_it_by_the_deadline(self):
+        with Pool(PROGRAMS, ["1MiB"]) as pool:
+            pool.master.process.send_signal(signal.SIGSTOP)
+            start = time.monotonic()
+            words = bench(pool, "replay", "--trace", self.trace, "--timeout", "500ms", status=1)
+            self.assertLess(time.monotonic() - start, 10)
+            self.assertIn("cannot open the pool", words)
+            pool.master.process.send_signal(signal.SIGCONT)
+
+
+class Io(unittest.TestCase):
+    def test_each_operation_of_many_workers_is_right(self):
+        with Pool(PROGRAMS, ["256MiB", "256MiB"]) as pool:
+            result = bench(pool, "io", "--sizes", "0,5000,1MiB", "--batches", "1,5", "--ops",
+                           "put,get,mix,exist,miss,size,remove", "--time", "50ms", "--threads",
+                           "2", "--processes", "2", "--working-set", "32MiB", "--keys", "64")
+            self.assertEqual(len(result["cases"]), 3 * 2 * 7)
+            for case in result["cases"]:
+                self.assertGreater(case["calls"], 0, case)
+                moves = case["op"] in ("put", "get", "mix")
+                self.assertEqual(case["bytes"], case["keys"] * case["value_bytes"] * moves)
+            self.assertGreater(result["verified_bytes"], 0)
+
+    def test_meta_is_right(self):
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            result = bench(pool, "meta", "--time", "50ms", "--keys", "2048")
+            self.assertEqual(result["errors"], 0)
+
+
+if __name__ == "__main__":
+    PROGRAMS = sys.argv.pop(1)
+    unittest.main()
