@@ -33,6 +33,7 @@ struct mc_put_entry {
     uint32_t left[MC_REPLICAS_MAX]; /* extents under way, by replica */
     mooncake_err why;               /* the last failure of a replica */
     bool granted;
+    bool sent; /* bytes may have gone to a store */
 };
 
 struct mc_put_window {
@@ -58,7 +59,7 @@ struct mc_put_window {
     struct mc_ask end_ask, revoke_ask;
     struct mc_put_end_request end, revoke;
     struct mc_status_reply ended, revoked;
-    struct mc_put_entry **end_entries; /* in the order of the request */
+    struct mc_put_entry **end_entries; /* in the order of the request; NULL: has its verdict */
 };
 
 struct mc_put_job {

@@ -22,6 +22,9 @@ static void on_end(struct mc_ask *ask, mooncake_err err)
     struct mc_put_window *window = ask->arg;
 
     for (size_t i = 0; i < window->end.count; i++) {
+        if (window->end_entries[i] == NULL) {
+            continue; /* undone, whether the master has heard it or not */
+        }
         if (err == MOONCAKE_OK) {
             mc_put_judge(window->job, window->end_entries[i], window->ended.statuses[i]);
         } else {
@@ -47,12 +50,11 @@ static void on_nobody_waits(struct mc_master_call *call, mooncake_err err)
     (void)err;
 }
 
-/* Tell the master about entries that will not be ended, without waiting for its answer. */
-static void revoke_in_passing(struct mc_put_window *window,
-                              const struct mc_put_end_request *request)
+/* Tell the master about entries that are undone, without waiting for its answer. */
+static void tell_in_passing(struct mc_put_window *window, struct mc_ask *ask, enum mc_method method,
+                            const struct mc_put_end_request *request, struct mc_status_reply *reply)
 {
     struct mc_rpc_client *rpc = window->job->base.call->engine->stub.rpc;
-    struct mc_ask *ask = &window->revoke_ask;
 
     if (request->count == 0 || !mc_rpc_client_is_up(rpc)) {
         return;
@@ -60,8 +62,7 @@ static void revoke_in_passing(struct mc_put_window *window,
     ask->call = window->job->base.call;
     mc_master_call_init(&ask->master_call, window->arena,
                         mc_deadline_ns(mc_monotonic_ns(), MC_STALL_MS_MAX), on_nobody_waits, NULL);
-    if (mc_master_call_start(rpc, &ask->master_call, MC_METHOD_PUT_REVOKE, request,
-                             &window->revoked) == MOONCAKE_OK) {
+    if (mc_master_call_start(rpc, &ask->master_call, method, request, reply) == MOONCAKE_OK) {
         mc_rpc_client_flush(rpc);
         mc_master_call_cancel(rpc, &ask->master_call);
     }
@@ -72,12 +73,22 @@ static uint32_t all_replicas(const struct mc_put_entry *entry)
     return (1u << entry->replicas) - 1u;
 }
 
-static bool must_revoke(const struct mc_put_job *job, const struct mc_put_entry *entry)
+static bool must_undo(const struct mc_put_job *job, const struct mc_put_entry *entry)
 {
     if (entry->failed == all_replicas(entry)) {
         return true;
     }
     return job->options->all_replicas && entry->failed != 0;
+}
+
+/*
+ * May a store still write bytes of the entry that it has in its sockets? Then a revoke, which frees
+ * the space at once, could cost the next owner its bytes; ending the put with every replica failed
+ * keeps the space out of use for a while.
+ */
+static bool may_write_late(const struct mc_put_entry *entry)
+{
+    return entry->sent && entry->failed != 0;
 }
 
 static void add_to_request(struct mc_put_end_request *request, struct mc_key *keys,
@@ -88,7 +99,7 @@ static void add_to_request(struct mc_put_end_request *request, struct mc_key *ke
     request->count++;
 }
 
-/* Sort the written from the failed into the two requests. */
+/* Sort the entries into the two requests: what is written, or may yet be, and what never will. */
 static mooncake_err prepare_end(struct mc_put_window *window, bool expired)
 {
     struct mc_put_job *job = window->job;
@@ -112,19 +123,22 @@ static mooncake_err prepare_end(struct mc_put_window *window, bool expired)
         .client_id = window->end.client_id, .keys = revoke_keys, .attempts = revoke_attempts};
     for (size_t i = 0; i < count; i++) {
         struct mc_put_entry *entry = &window->entries[i];
+        bool undo;
 
         if (!entry->granted) {
             continue;
         }
+        undo = expired || must_undo(job, entry);
         if (expired) { /* the deadline is everybody's fate, not this entry's verdict */
             entry->item->err = MOONCAKE_ETIMEDOUT;
-            add_to_request(&window->revoke, revoke_keys, revoke_attempts, entry);
-        } else if (must_revoke(job, entry)) {
+        } else if (undo) {
             mc_put_judge(job, entry, entry->why);
+        }
+        if (undo && !may_write_late(entry)) {
             add_to_request(&window->revoke, revoke_keys, revoke_attempts, entry);
         } else {
-            failed[window->end.count] = entry->failed;
-            window->end_entries[window->end.count] = entry;
+            failed[window->end.count] = undo ? all_replicas(entry) : entry->failed;
+            window->end_entries[window->end.count] = undo ? NULL : entry;
             add_to_request(&window->end, end_keys, end_attempts, entry);
         }
     }
@@ -170,7 +184,10 @@ static void begin_ending(struct mc_put_window *window)
     window->state = MC_PUT_ENDING;
     if (err != MOONCAKE_OK || expired) {
         if (err == MOONCAKE_OK) {
-            revoke_in_passing(window, &window->revoke);
+            tell_in_passing(window, &window->revoke_ask, MC_METHOD_PUT_REVOKE, &window->revoke,
+                            &window->revoked);
+            tell_in_passing(window, &window->end_ask, MC_METHOD_PUT_END, &window->end,
+                            &window->ended);
         }
         mc_put_fail_window(window, expired ? MOONCAKE_ETIMEDOUT : err);
         mc_put_finish_window(window);
@@ -267,7 +284,8 @@ static void write_entry(struct mc_put_window *window, struct mc_put_entry *entry
     for (uint32_t r = 0; r < object->replicas_count && err == MOONCAKE_OK; r++) {
         err = add_replica(window, entry, &object->replicas[r], r);
     }
-    if (err != MOONCAKE_OK) { /* the replicas that were begun do no harm: it will be revoked */
+    entry->sent = true;
+    if (err != MOONCAKE_OK) { /* the replicas that were begun do no harm: it will be undone */
         entry->why = err;
         entry->failed = all_replicas(entry);
     }
@@ -306,6 +324,7 @@ void mc_put_write(struct mc_put_window *window)
         for (size_t i = 0; i < window->count; i++) {
             window->entries[i].failed = all_replicas(&window->entries[i]);
             window->entries[i].why = err;
+            window->entries[i].sent = false;
         }
         begin_ending(window);
     }

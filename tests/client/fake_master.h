@@ -59,7 +59,8 @@ struct fake_object_state {
     bool found, readable;
     unsigned replicas; /* that are readable, or are being written */
     uint32_t failed;   /* the mask of the PutEnd */
-    unsigned revoked;  /* how often a put of this key was revoked */
+    unsigned revoked;  /* how often a put of this key was revoked: its space is free at once */
+    unsigned parked;   /* how often it was ended with every replica failed: its space waits */
 };
 struct fake_object_state fake_master_object(struct fake_master *fake, const char *key);
 

@@ -292,8 +292,11 @@ static void handle_end(struct fake_pool *pool, const struct mc_put_end_request *
             object->gone = true;
             object->revoked++;
         } else {
-            object->readable = true;
             object->failed = request->failed_replicas == NULL ? 0 : request->failed_replicas[i];
+            object->gone = object->failed == (1u << object->replicas) - 1;
+            object->readable = !object->gone;
+            object->parked += object->gone ? 1 : 0;
+            reply->statuses[i] = object->gone ? MOONCAKE_ETRANSFER : MOONCAKE_OK;
         }
     }
 }
@@ -522,6 +525,7 @@ struct fake_object_state fake_master_object(struct fake_master *fake, const char
 
         if (object->key_len == wanted.len && memcmp(object->key, key, wanted.len) == 0) {
             state.revoked += object->revoked;
+            state.parked += object->parked;
             if (!object->gone) {
                 state.found = true;
                 state.readable = object->readable;

@@ -28,7 +28,7 @@ struct fake_object {
     uint32_t key_len;
     uint64_t attempt, nonce, len;
     bool readable, gone;
-    unsigned revoked;
+    unsigned revoked, parked;
     uint32_t failed;
     unsigned replicas, extents;
     unsigned mounts[MC_REPLICAS_MAX];
