@@ -97,7 +97,7 @@ static void start_master(struct bench *b, const char *program)
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)execl(program, program, "--rpc_port=0", "--metrics_port=0", "--rpc_address=127.0.0.1",
-                    "--log_level=warn", (char *)NULL);
+                    "--log_level=warn", "--client_ttl=1h", (char *)NULL);
         _exit(127);
     }
     (void)close(ends[1]);
