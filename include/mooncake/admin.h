@@ -50,7 +50,8 @@ MOONCAKE_API mooncake_err mooncake_admin_clients(mooncake_client *client, uint32
  * Keys, in no order, at most @p keys_max (0: all). @p each gets bytes and their length; it returns
  * false to stop. Keys that come or go meanwhile may be listed or not; others at least once.
  *
- * @param pattern  NULL or "": all; a pattern: MOONCAKE_ENOTSUP until patterns exist
+ * @param pattern  NULL or "": all; else keys in which this regular expression (PCRE2) is found
+ * @retval MOONCAKE_EINVAL  no regular expression, or one that costs too much to match
  */
 MOONCAKE_API mooncake_err mooncake_admin_keys(
     mooncake_client *client, const char *pattern, uint64_t keys_max, uint32_t timeout_ms,

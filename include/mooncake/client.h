@@ -212,6 +212,17 @@ MOONCAKE_API mooncake_err mooncake_remove_all(mooncake_client *client, bool forc
                                               uint32_t timeout_ms, uint64_t *out_removed,
                                               uint64_t *out_left);
 
+/**
+ * Remove every key in which a regular expression (PCRE2) is found; ^ and $ anchor it. Without
+ * @p force, leased and pinned ones stay. Both counts may be NULL and are of matching keys only.
+ *
+ * @retval MOONCAKE_EINVAL  no regular expression, or one that costs too much to match: the sentence
+ *                          says which. In the second case what was removed stays removed.
+ */
+MOONCAKE_API mooncake_err mooncake_remove_matching(mooncake_client *client, const char *pattern,
+                                                   bool force, uint32_t timeout_ms,
+                                                   uint64_t *out_removed, uint64_t *out_left);
+
 /*
  * Batches. Arrays have @p count elements; element i of each belongs to item i. `results` receives
  * one error per item; each item is judged alone and may return whatever the single call does. The

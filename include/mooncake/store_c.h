@@ -69,7 +69,7 @@ MOONCAKE_API int64_t mooncake_store_get_size(mooncake_store_t store, const char 
 /** "host:port", NUL-terminated. Returns its length, or -600 if buf_len is too small. */
 MOONCAKE_API int mooncake_store_get_hostname(mooncake_store_t store, char *buf_out, size_t buf_len);
 MOONCAKE_API int mooncake_store_remove(mooncake_store_t store, const char *key, int force);
-/** Number removed; -1012 until patterns exist. */
+/** Number removed, or a negative code (-600: no regular expression, or one that costs too much). */
 MOONCAKE_API int64_t mooncake_store_remove_by_regex(mooncake_store_t store, const char *pattern,
                                                     int force);
 /** Number removed, or a negative code. */

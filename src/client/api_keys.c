@@ -123,22 +123,43 @@ mooncake_err mooncake_remove(mooncake_client *client, const char *key, bool forc
     return ask_one(client, "remove", key, options, timeout_ms, NULL);
 }
 
-mooncake_err mooncake_remove_all(mooncake_client *client, bool force, uint32_t timeout_ms,
-                                 uint64_t *out_removed, uint64_t *out_left)
+static mooncake_err remove_many(mooncake_client *client, const char *what,
+                                struct mc_remove_all_request *request, uint32_t timeout_ms,
+                                uint64_t *out_removed, uint64_t *out_left)
 {
-    struct mc_remove_all_request request = {.force = force};
     struct mc_remove_all_reply reply;
     struct mc_call call;
     mooncake_err err;
 
     MC_TRY(mc_call_begin(client, timeout_ms, &call));
-    request.client_id = client->client_id;
-    err = mc_ask_wait(&call, MC_METHOD_REMOVE_ALL, &request, &reply);
+    request->client_id = client->client_id;
+    err = mc_ask_wait(&call, MC_METHOD_REMOVE_ALL, request, &reply);
     if (err == MOONCAKE_OK && out_removed != NULL) {
         *out_removed = reply.removed;
     }
     if (err == MOONCAKE_OK && out_left != NULL) {
         *out_left = reply.left_leased + reply.left_writing + reply.left_pinned;
     }
-    return mc_call_end(&call, "remove_all", err);
+    return mc_call_end(&call, what, err);
+}
+
+mooncake_err mooncake_remove_all(mooncake_client *client, bool force, uint32_t timeout_ms,
+                                 uint64_t *out_removed, uint64_t *out_left)
+{
+    struct mc_remove_all_request request = {.force = force};
+
+    return remove_many(client, "remove_all", &request, timeout_ms, out_removed, out_left);
+}
+
+mooncake_err mooncake_remove_matching(mooncake_client *client, const char *pattern, bool force,
+                                      uint32_t timeout_ms, uint64_t *out_removed,
+                                      uint64_t *out_left)
+{
+    struct mc_remove_all_request request = {.force = force, .pattern = pattern};
+
+    if (pattern == NULL || pattern[0] == '\0') {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "pattern: is empty; to remove every key call mooncake_remove_all()");
+    }
+    return remove_many(client, "remove_matching", &request, timeout_ms, out_removed, out_left);
 }

@@ -385,11 +385,13 @@ int64_t mooncake_store_remove_by_regex(mooncake_store_t handle, const char *patt
 {
     int err = need_client(handle);
 
-    (void)pattern;
-    (void)force;
-    return err != MOONCAKE_OK ? err
-                              : (int64_t)mc_err_set(MOONCAKE_ENOTSUP,
-                                                    "remove_by_regex: patterns do not exist yet");
+    uint64_t removed = 0;
+
+    if (err == MOONCAKE_OK) {
+        err = (int)mooncake_remove_matching(client_of(handle), pattern, force != 0, 0, &removed,
+                                            NULL);
+    }
+    return err != MOONCAKE_OK ? err : (int64_t)removed;
 }
 
 int64_t mooncake_store_remove_all(mooncake_store_t handle, int force)

@@ -103,11 +103,12 @@ mooncake_err mc_core_remove(struct mc_core *core, const struct mc_keys_request *
 typedef void (*mc_core_removed_cb)(void *arg, mooncake_err err,
                                    const struct mc_remove_all_reply *reply);
 /**
- * Remove everything that may be removed, in slices. Pins protect from eviction and not from this.
- * @p done runs exactly once if this returns OK, before the return or from a later tick; it must
- * not call the core.
+ * Remove everything that may be removed (and has the pattern, if one is given: pattern.h), in
+ * slices. Pins protect from eviction and not from this. @p done runs exactly once if this returns
+ * OK, before the return or from a later tick; it must not call the core. It gets EINVAL, with the
+ * thread's sentence, when the pattern turns out to cost too much; what was removed stays removed.
  *
- * @retval ENOTSUP     a pattern was given
+ * @retval EINVAL      no regular expression
  * @retval ETASKQUEUE  64 such requests are waiting
  */
 mooncake_err mc_core_remove_all(struct mc_core *core, const struct mc_remove_all_request *request,
@@ -134,7 +135,8 @@ mooncake_err mc_core_report(struct mc_core *core, const struct mc_report_request
 
 /* ---- questions --------------------------------------------------------------------------- */
 
-/** Readable keys, at most MC_BATCH_KEYS_MAX a call. @retval ENOTSUP a pattern was given */
+/** Readable keys (that have the pattern, if one is given), at most MC_BATCH_KEYS_MAX a call; with a
+ * pattern a page may be empty and not the last. @retval EINVAL a bad or costly pattern */
 mooncake_err mc_core_list_keys(struct mc_core *core, const struct mc_list_keys_request *request,
                                struct mc_arena *arena,
                                struct mc_list_keys_reply *out_reply) MC_MUST_CHECK;

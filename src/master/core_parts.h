@@ -9,6 +9,7 @@
 #include "master/core.h"
 #include "master/lifetime.h"
 #include "master/members.h"
+#include "master/pattern.h"
 
 /* Removals waiting at one time. Bounds memory. */
 #define MC_REMOVALS_MAX 64u
@@ -24,6 +25,8 @@ struct mc_removal {
     mc_core_removed_cb done; /* NULL: nobody wants to know */
     void *arg;
     bool force;
+    struct mc_pattern *pattern; /* owned; NULL: all keys */
+    mooncake_err err;           /* why it must end before the end of the table */
     uint64_t cursor;
     uint8_t mark;
     struct mc_remove_all_reply reply;

@@ -172,28 +172,39 @@ mooncake_err mc_core_describe_key(struct mc_core *core, const struct mc_keys_req
 
 /* ---- list ---------------------------------------------------------------------------------- */
 
+#define WALK_STEPS_MATCHING 8u
+
 struct listing {
     struct mc_arena *arena;
     struct mc_key *keys;
     size_t count, max;
-    bool no_memory;
+    mooncake_err err;
+    struct mc_pattern *pattern; /* NULL: all */
 };
 
 static void list_one(void *arg, void *element)
 {
     struct listing *const listing = arg;
     const struct mc_object *head = element;
+    bool matches = true;
     char *bytes;
 
-    if (listing->no_memory || !mc_object_readable(head)) {
+    if (listing->err != MOONCAKE_OK || !mc_object_readable(head)) {
         return;
+    }
+    if (listing->pattern != NULL) {
+        listing->err =
+            mc_pattern_match(listing->pattern, mc_object_key(head), head->key_len, &matches);
+        if (listing->err != MOONCAKE_OK || !matches) {
+            return;
+        }
     }
     if (listing->count == listing->max) { /* the walk may end a bucket later than asked */
         struct mc_key *grown =
             mc_arena_array(listing->arena, listing->max * 2, sizeof(struct mc_key));
 
         if (grown == NULL) {
-            listing->no_memory = true;
+            listing->err = MOONCAKE_ENOMEM;
             return;
         }
         memcpy(grown, listing->keys, listing->count * sizeof(struct mc_key));
@@ -202,11 +213,24 @@ static void list_one(void *arg, void *element)
     }
     bytes = mc_arena_alloc(listing->arena, head->key_len);
     if (bytes == NULL) {
-        listing->no_memory = true;
+        listing->err = MOONCAKE_ENOMEM;
         return;
     }
     memcpy(bytes, mc_object_key(head), head->key_len);
     listing->keys[listing->count++] = (struct mc_key){.bytes = bytes, .len = head->key_len};
+}
+
+/* With a pattern a page ends when its slice of time has ended, often with few keys or none: the
+ * caller comes back with the cursor. */
+static void list_matching(struct mc_core *core, uint64_t *cursor, size_t max,
+                          struct listing *listing)
+{
+    uint64_t const end_ns = mc_now_ns(core->clock) + MC_SLICE_NS_MAX;
+
+    do {
+        mc_htab_walk(core->objects.table, cursor, WALK_STEPS_MATCHING, list_one, listing);
+    } while (*cursor != 0 && listing->count < max && listing->err == MOONCAKE_OK &&
+             mc_now_ns(core->clock) < end_ns);
 }
 
 mooncake_err mc_core_list_keys(struct mc_core *core, const struct mc_list_keys_request *request,
@@ -217,18 +241,24 @@ mooncake_err mc_core_list_keys(struct mc_core *core, const struct mc_list_keys_r
     uint64_t cursor = request->cursor;
 
     if (request->pattern != NULL && request->pattern[0] != '\0') {
-        return mc_err_set(MOONCAKE_ENOTSUP, "pattern: listing by pattern is not built");
+        MC_TRY(mc_pattern_create(request->pattern, &listing.pattern));
     }
     mc_core_enter(core);
     max = max > MC_BATCH_KEYS_MAX ? MC_BATCH_KEYS_MAX : max;
     listing.max = max;
     listing.keys = mc_arena_array(arena, max, sizeof(struct mc_key));
     if (listing.keys == NULL) {
+        mc_pattern_destroy(&listing.pattern);
         return MOONCAKE_ENOMEM;
     }
-    mc_htab_walk(core->objects.table, &cursor, max, list_one, &listing);
-    if (listing.no_memory) {
-        return MOONCAKE_ENOMEM;
+    if (listing.pattern == NULL) {
+        mc_htab_walk(core->objects.table, &cursor, max, list_one, &listing);
+    } else {
+        list_matching(core, &cursor, max, &listing);
+        mc_pattern_destroy(&listing.pattern);
+    }
+    if (listing.err != MOONCAKE_OK) {
+        return listing.err;
     }
     *out_reply = (struct mc_list_keys_reply){
         .keys = listing.keys,

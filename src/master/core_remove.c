@@ -1,10 +1,12 @@
 /* Remove, and the removal of everything in slices. */
 #include "master/core_parts.h"
 
+#include "base/log.h"
 #include "master/reply.h"
 
-/* Table elements visited in one go. */
+/* Table elements visited in one go; with a pattern, where one may cost 100 us, fewer. */
 #define WALK_STEPS 64u
+#define WALK_STEPS_MATCHING 8u
 
 static mooncake_err remove_item(struct mc_core *core, const struct mc_key *key, uint64_t hash,
                                 bool force)
@@ -49,6 +51,21 @@ mooncake_err mc_core_remove(struct mc_core *core, const struct mc_keys_request *
 
 /* ---- everything ---------------------------------------------------------------------------- */
 
+static bool removal_wants(struct mc_removal *removal, const struct mc_object *head)
+{
+    bool matches = false;
+
+    if (removal->pattern == NULL || removal->err != MOONCAKE_OK) {
+        return removal->err == MOONCAKE_OK;
+    }
+    removal->err = mc_pattern_match(removal->pattern, mc_object_key(head), head->key_len, &matches);
+    if (removal->err != MOONCAKE_OK) {
+        mc_log_info("pattern.refused", "removed=%llu detail=\"%s\"",
+                    (unsigned long long)removal->reply.removed, mooncake_last_error());
+    }
+    return removal->err == MOONCAKE_OK && matches;
+}
+
 static void remove_visited(void *arg, void *element)
 {
     struct mc_removal *const removal = arg;
@@ -56,6 +73,9 @@ static void remove_visited(void *arg, void *element)
     struct mc_object *const head = element;
     bool const again = head->mark == removal->mark; /* the walk may come by twice */
 
+    if (!removal_wants(removal, head)) {
+        return;
+    }
     head->mark = removal->mark;
     if (head->life == MC_LIFE_WRITING) {
         removal->reply.left_writing += again ? 0 : 1;
@@ -82,7 +102,25 @@ static void removal_end(struct mc_core *core, struct mc_removal *removal, moonca
     if (removal->done != NULL) {
         removal->done(removal->arg, err, &removal->reply);
     }
+    mc_pattern_destroy(&removal->pattern);
     mc_free(removal);
+}
+
+/* Visit the next few elements. False if the budget has ended. */
+static bool removal_walk(struct mc_core *core, struct mc_removal *removal, struct mc_budget *budget)
+{
+    unsigned steps = removal->pattern == NULL ? WALK_STEPS : WALK_STEPS_MATCHING;
+
+    for (unsigned i = 0; i < steps; i++) {
+        if (!mc_budget_step(budget)) {
+            return false;
+        }
+    }
+    if (removal->pattern != NULL && mc_now_ns(budget->clock) >= budget->end_ns) {
+        return false;
+    }
+    mc_htab_walk(core->objects.table, &removal->cursor, steps, remove_visited, removal);
+    return true;
 }
 
 bool mc_core_removals_step(struct mc_core *core, struct mc_budget *budget)
@@ -97,15 +135,11 @@ bool mc_core_removals_step(struct mc_core *core, struct mc_budget *budget)
             removal->mark = core->removal_mark;
         }
         do {
-            for (unsigned i = 0; i < WALK_STEPS; i++) {
-                if (!mc_budget_step(budget)) {
-                    return false;
-                }
+            if (!removal_walk(core, removal, budget)) {
+                return false;
             }
-            mc_htab_walk(core->objects.table, &removal->cursor, WALK_STEPS, remove_visited,
-                         removal);
-        } while (removal->cursor != 0);
-        removal_end(core, removal, MOONCAKE_OK);
+        } while (removal->cursor != 0 && removal->err == MOONCAKE_OK);
+        removal_end(core, removal, removal->err);
     }
     return true;
 }
@@ -125,9 +159,6 @@ mooncake_err mc_core_remove_all(struct mc_core *core, const struct mc_remove_all
     struct mc_budget budget;
     bool const first = mc_list_empty(&core->removals);
 
-    if (request->pattern != NULL) {
-        return mc_err_set(MOONCAKE_ENOTSUP, "pattern: removal by pattern is not built");
-    }
     if (core->removals_count >= MC_REMOVALS_MAX) {
         return mc_err_set(MOONCAKE_ETASKQUEUE, "%u removals are waiting; try again when some ended",
                           MC_REMOVALS_MAX);
@@ -135,6 +166,14 @@ mooncake_err mc_core_remove_all(struct mc_core *core, const struct mc_remove_all
     removal = mc_calloc(1, sizeof(*removal));
     if (removal == NULL) {
         return MOONCAKE_ENOMEM;
+    }
+    if (request->pattern != NULL) {
+        mooncake_err err = mc_pattern_create(request->pattern, &removal->pattern);
+
+        if (err != MOONCAKE_OK) {
+            mc_free(removal);
+            return err;
+        }
     }
     mc_core_enter(core);
     removal->core = core;

@@ -234,7 +234,9 @@ static void on_removed(void *arg, mooncake_err err, const struct mc_remove_all_r
     union message reply;
 
     if (err != MOONCAKE_OK) {
-        (void)mc_err_set(err, "remove_all did not come to its end: %s", mooncake_err_text(err));
+        if (err != MOONCAKE_EINVAL) { /* then the sentence is the pattern's */
+            (void)mc_err_set(err, "remove_all did not come to its end: %s", mooncake_err_text(err));
+        }
         reply_error(removal->master, removal->request, err);
         return;
     }
