@@ -27,7 +27,8 @@
 #include "io/loop_impl.h"
 
 #define THREAD_NAME_LEN_MAX 15u
-/* A resolver may hold a thread of libuv's pool for this long; nothing else may delay the end. */
+/* Handles close within a few turns; a request of libuv's pool, if somebody made one, may take a
+ * while. */
 #define DESTROY_NS_MAX (120u * MC_NS_PER_S)
 
 /* The part that changes also through a const loop. */

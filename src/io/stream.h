@@ -51,7 +51,7 @@ struct mc_stream_ops {
 };
 
 /**
- * Begin to connect. Numeric addresses and names (resolved on libuv's pool).
+ * Begin to connect. Numeric addresses and names (resolved on a thread for each).
  *
  * @param address     "host:port"; copied
  * @param timeout_ms  for resolving and connecting

@@ -10,16 +10,16 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "io/resolve.h"
 #include "io/stream_impl.h"
 
 /* Addresses of one name that are tried. */
 #define ADDRESSES_MAX 8u
 
-/* A connect under way. Outlives its stream if the resolver is still at work when that closes. */
+/* A connect under way. */
 struct mc_connecting {
-    uv_getaddrinfo_t resolve;
-    struct mc_stream *stream; /* borrowed; NULL once aborted */
-    bool resolving;
+    struct mc_stream *stream;   /* borrowed */
+    struct mc_resolve *resolve; /* NULL: not asking */
     struct mc_timer *timer;
     uint64_t deadline_ns;
     uint32_t timeout_ms;
@@ -91,7 +91,7 @@ static void timer_fired(void *arg)
 {
     struct mc_connecting *c = arg;
 
-    if (c->resolving) {
+    if (c->resolve != NULL) {
         mc_stream_fail(c->stream, MOONCAKE_ETIMEDOUT,
                        "cannot connect to %s: its name was not resolved within %u ms",
                        address_text(c), (unsigned)c->timeout_ms);
@@ -107,27 +107,16 @@ static void timer_fired(void *arg)
                    address_text(c), (unsigned)c->timeout_ms);
 }
 
-static void free_connecting(struct mc_connecting *c)
-{
-    mc_timer_destroy(&c->timer);
-    if (!c->resolving) {
-        mc_free(c);
-    }
-}
-
 void mc_stream_connect_abort(struct mc_stream *stream)
 {
     struct mc_connecting *c = stream->connecting;
 
-    if (c == NULL) {
-        return;
+    if (c != NULL) {
+        stream->connecting = NULL;
+        mc_resolve_abandon(&c->resolve);
+        mc_timer_destroy(&c->timer);
+        mc_free(c);
     }
-    stream->connecting = NULL;
-    c->stream = NULL;
-    if (c->resolving) {
-        (void)uv_cancel((uv_req_t *)&c->resolve); /* if it fails, the answer is dropped */
-    }
-    free_connecting(c);
 }
 
 static int pending_error(int fd)
@@ -171,8 +160,7 @@ void mc_stream_connect_ready(struct mc_stream *stream)
         return;
     }
     mc_address_print(&c->addresses[c->next - 1], stream->peer, sizeof(stream->peer));
-    stream->connecting = NULL;
-    free_connecting(c);
+    mc_stream_connect_abort(stream); /* it has done its work */
     stream->state = MC_STREAM_UP;
     mc_stream_update_interest(stream);
     stream->ops->on_connected(stream->arg);
@@ -181,20 +169,14 @@ void mc_stream_connect_ready(struct mc_stream *stream)
     }
 }
 
-static void resolved_cb(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
+static void resolved(void *arg, int gai_error, const struct addrinfo *found)
 {
-    struct mc_connecting *c = MC_CONTAINER_OF(req, struct mc_connecting, resolve);
+    struct mc_connecting *c = arg;
 
-    c->resolving = false;
-    if (c->stream == NULL) {
-        uv_freeaddrinfo(found);
-        mc_free(c); /* the timer went when it was aborted */
-        return;
-    }
-    mc_loop_note_event(c->stream->loop);
-    if (status != 0) {
+    c->resolve = NULL;
+    if (gai_error != 0) {
         mc_stream_fail(c->stream, MOONCAKE_ERPC, "cannot resolve the host name of %s: %s",
-                       address_text(c), uv_strerror(status));
+                       address_text(c), gai_strerror(gai_error));
         return;
     }
     for (const struct addrinfo *at = found; at != NULL && c->count < ADDRESSES_MAX;
@@ -204,27 +186,8 @@ static void resolved_cb(uv_getaddrinfo_t *req, int status, struct addrinfo *foun
             memcpy(&c->addresses[c->count++], at->ai_addr, at->ai_addrlen);
         }
     }
-    uv_freeaddrinfo(found);
     c->last_error = EADDRNOTAVAIL; /* if there was none */
     attempt_next(c);
-}
-
-static mooncake_err resolve(struct mc_connecting *c)
-{
-    char port[6];
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    int status;
-
-    (void)snprintf(port, sizeof(port), "%u", (unsigned)c->parts.port);
-    status = uv_getaddrinfo(mc_loop_uv(c->stream->loop), &c->resolve, resolved_cb, c->parts.host,
-                            port, &hints);
-
-    if (status != 0) {
-        return mc_err_set(mc_err_from_uv(status), "cannot resolve %s: %s", address_text(c),
-                          uv_strerror(status));
-    }
-    c->resolving = true;
-    return MOONCAKE_OK;
 }
 
 static mooncake_err begin(struct mc_connecting *c)
@@ -236,7 +199,7 @@ static mooncake_err begin(struct mc_connecting *c)
         attempt_next(c); /* a failure at once is told from the loop */
         return MOONCAKE_OK;
     }
-    return resolve(c);
+    return mc_resolve_start(c->stream->loop, &c->parts, resolved, c, &c->resolve);
 }
 
 mooncake_err mc_stream_connect(struct mc_loop *loop, const char *address, uint32_t timeout_ms,

@@ -180,18 +180,6 @@ static void connect__to_an_unknown_name_fails_and_names_it(void **state)
     fixture_fini(&f);
 }
 
-static void connect__closed_while_resolving_leaves_nothing_behind(void **state)
-{
-    struct fixture f;
-
-    (void)state;
-    fixture_init(&f);
-    connect_to(&f, "localhost:1", 5000);
-    mc_stream_close(f.end.stream, MOONCAKE_OK);
-    fixture_fini(&f); /* the loop waits for the resolver */
-    assert_int_equal(f.end.closeds, 1);
-}
-
 static void keep_fd(void *arg, int fd)
 {
     ((struct fixture *)arg)->accepted_fd = fd;
@@ -462,7 +450,6 @@ int main(void)
         cmocka_unit_test(connect__closed_under_way_ends_once_and_sends_fail),
         cmocka_unit_test(connect__resolves_a_name_and_shows_the_number),
         cmocka_unit_test(connect__to_an_unknown_name_fails_and_names_it),
-        cmocka_unit_test(connect__closed_while_resolving_leaves_nothing_behind),
         cmocka_unit_test(connect__works_over_ipv6),
         cmocka_unit_test(connect__survives_each_failing_allocation),
         cmocka_unit_test(listener__port_in_use_is_named),
