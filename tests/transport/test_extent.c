@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -176,6 +178,31 @@ static void copy_hash__copies_every_byte_and_none_beyond(void **state)
     free(from);
 }
 
+/* A source that changes while it is copied, brought about without a race: source and destination
+ * are the same memory at two addresses, eight bytes apart. */
+static void copy_hash__is_of_what_arrived_not_of_what_was_to_be_sent(void **state)
+{
+    int fd = memfd_create("twice", MFD_CLOEXEC);
+    struct mc_extent_hash hash;
+    uint8_t *from;
+    uint8_t *to;
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, 65536), 0);
+    from = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    to = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(from, MAP_FAILED);
+    assert_ptr_not_equal(to, MAP_FAILED);
+    fill(from, 65536, 4);
+    mc_extent_hash_init(&hash);
+    mc_extent_copy_hash(&hash, to + 8, from, 16000); /* within a block: no later one spoils it */
+    assert_int_equal(mc_extent_hash_digest(&hash), XXH3_64bits(to + 8, 16000));
+    assert_int_not_equal(mc_extent_hash_digest(&hash), XXH3_64bits(from, 16000));
+    (void)munmap(from, 65536);
+    (void)munmap(to, 65536);
+    (void)close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +214,7 @@ int main(void)
         cmocka_unit_test(hash__is_xxh3_for_every_short_length_and_around_each_block),
         cmocka_unit_test(hash__does_not_depend_on_how_bytes_are_cut),
         cmocka_unit_test(copy_hash__copies_every_byte_and_none_beyond),
+        cmocka_unit_test(copy_hash__is_of_what_arrived_not_of_what_was_to_be_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

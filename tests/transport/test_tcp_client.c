@@ -343,6 +343,36 @@ static void connections__grow_with_the_load_up_to_their_bound(void **state)
     assert_int_equal(most, 2);
 }
 
+/* An op that one dead connection has lost must not be lost by the next dead one, too. */
+static void connections__to_a_restarted_store_are_all_given_up_at_once(void **state)
+{
+    const struct mc_transport_options options = {.connect_timeout_ms = 3000, .connections_max = 2};
+    struct fixture *f = *state;
+    struct mc_extent_ref extent = plant(f, 1 << 20, 1);
+    struct rig_op ops[20];
+    uint16_t port;
+
+    open_store(f, 0);
+    port = f->store.port;
+    rig_engine_open(&f->engine, "tcp", 31, port, &options);
+    for (unsigned round = 0; round < 2; round++) {
+        for (size_t i = 0; i < MC_ARRAY_LEN(ops); i++) {
+            rig_op_init(&ops[i], &f->engine, MC_RIGHT_READ, &extent, f->memory + (i << 20));
+            rig_submit(&f->engine, &ops[i]);
+        }
+        for (size_t i = 0; i < MC_ARRAY_LEN(ops); i++) {
+            rig_wait(&f->engine, &ops[i]);
+            assert_int_equal(ops[i].op.err, MOONCAKE_OK);
+        }
+        RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&stats(f)->connections) == 2);
+        rig_store_kill(&f->store);
+        open_store(f, port);
+    }
+    for (size_t i = 0; i < 5; i++) { /* few enough to begin on one of the two */
+        assert_int_equal(rig_do(&f->engine, MC_RIGHT_READ, &extent, f->memory), MOONCAKE_OK);
+    }
+}
+
 static void transport__leaks_no_descriptor_over_200_lives(void **state)
 {
     struct fixture *f = *state;
@@ -454,6 +484,7 @@ int main(int argc, char **argv)
         TEST(op__gives_up_on_a_store_that_takes_connections_but_is_mute),
         TEST(connection__that_is_idle_is_closed_and_made_again),
         TEST(connections__grow_with_the_load_up_to_their_bound),
+        TEST(connections__to_a_restarted_store_are_all_given_up_at_once),
         TEST(transport__leaks_no_descriptor_over_200_lives),
         TEST(close__ends_ops_under_way),
         TEST(submit__is_busy_when_a_peer_has_its_fill),

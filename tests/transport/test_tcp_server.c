@@ -330,21 +330,29 @@ static void server__serves_others_while_peers_are_half_open(void **state)
     WAIT_UNTIL(connections(f) == 0);
 }
 
+/* Many times as many requests as answers are held ready, all sent before an answer is taken: with
+ * answers that the sockets' buffers hold, and with answers that they do not. */
 static void server__holds_back_requests_whose_answers_are_not_taken(void **state)
 {
+    static const size_t lens[] = {100, 20000};
+    static uint8_t requests[2000 * MC_TCP_REQUEST_LEN];
+    static uint8_t bytes[MC_EXTENT_HEADER_LEN + 20000];
     struct fixture *f = *state;
-    struct mc_extent_ref extent = rig_extent(&f->segment, 4096, 100, 1);
-    struct mc_tcp_request request = whole(MC_RIGHT_READ, &extent, 0);
-    uint8_t bytes[MC_EXTENT_HEADER_LEN + 100];
     int fd = peer_open(f);
 
-    for (uint64_t id = 0; id < 5000; id++) { /* many times what the server holds ready */
-        request.id = id;
-        send_request(fd, &request);
-    }
-    for (uint64_t id = 0; id < 5000; id++) {
-        expect_answer(fd, id, MOONCAKE_OK, sizeof(bytes));
-        peer_receive(fd, bytes, sizeof(bytes));
+    for (size_t i = 0; i < MC_ARRAY_LEN(lens); i++) {
+        struct mc_extent_ref extent = rig_extent(&f->segment, 4096, lens[i], 1);
+
+        for (uint64_t id = 0; id < 2000; id++) {
+            struct mc_tcp_request request = whole(MC_RIGHT_READ, &extent, id);
+
+            mc_tcp_request_encode(&request, requests + id * MC_TCP_REQUEST_LEN);
+        }
+        peer_send(fd, requests, sizeof(requests));
+        for (uint64_t id = 0; id < 2000; id++) {
+            expect_answer(fd, id, MOONCAKE_OK, MC_EXTENT_HEADER_LEN + lens[i]);
+            peer_receive(fd, bytes, MC_EXTENT_HEADER_LEN + lens[i]);
+        }
     }
     (void)close(fd);
 }
