@@ -354,6 +354,85 @@ static void server__peer_with_too_many_unanswered_requests_is_not_read_from(void
     fixture_fini(&f);
 }
 
+static void server__connections_above_the_limit_are_closed_at_once(void **state)
+{
+    struct fixture f;
+    int fd;
+
+    (void)state;
+    fixture_init(&f);
+    mc_gauge_add(&f.server->stats.connections, MC_CONNECTIONS_MAX); /* as if they were there */
+    fd = raw_connect(&f);
+    assert_int_equal(raw_wait_closed(&f, fd), 0);
+    assert_int_equal(mc_counter_get(&mc_rpc_server_stats(f.server)->refused), 1);
+    mc_gauge_add(&f.server->stats.connections, -(int64_t)MC_CONNECTIONS_MAX);
+    (void)close(fd);
+    fd = raw_hello(&f);
+    (void)close(fd);
+    fixture_fini(&f);
+}
+
+static void server__much_unfinished_input_of_all_peers_costs_the_next_its_connection(void **state)
+{
+    static uint8_t part[100 << 10];
+    const struct mc_frame frame = {
+        .version = 1, .method = FIXTURE_ECHO, .body_len = 2 * sizeof(part)};
+    uint8_t header[MC_FRAME_LEN];
+    struct fixture f;
+    int fd, other;
+
+    (void)state;
+    fixture_init(&f);
+    other = raw_hello(&f);
+    fd = raw_hello(&f);
+    f.server->input_total += MC_RPC_INPUT_TOTAL_MAX; /* as if others had sent that much */
+    mc_frame_encode(&frame, header);
+    raw_send(fd, header, sizeof(header));
+    raw_send(fd, part, sizeof(part));
+    assert_int_equal(raw_wait_closed(&f, fd), 0);
+    RUN_UNTIL(&f, connections(&f) == 1);
+    assert_int_equal(f.server->input_total, MC_RPC_INPUT_TOTAL_MAX); /* all of its own is back */
+    f.server->input_total = 0;
+    (void)close(fd);
+    (void)close(other);
+    fixture_fini(&f);
+}
+
+static void server__much_unread_output_of_all_peers_stops_the_reading_from_each(void **state)
+{
+    enum { COUNT = 30 };
+    const uint32_t reply_len = 1 << 20;
+    struct mc_frame reply;
+    struct fixture f;
+    uint8_t *body;
+    int fd;
+
+    (void)state;
+    fixture_init(&f);
+    fd = raw_hello(&f);
+    f.server->output_total += MC_RPC_OUTPUT_TOTAL_MAX; /* as if others had not read that much */
+    for (unsigned i = 0; i < COUNT; i++) {
+        raw_send_frame(fd, FIXTURE_GROW, i, &reply_len, sizeof(reply_len));
+    }
+    RUN_UNTIL(&f, f.handled > 0);
+    for (int i = 0; i < 20; i++) {
+        run_some(&f);
+    }
+    /* What the kernel takes, and the one that it does not: none of the usual 8 MiB is queued. */
+    assert_true(f.server->output_total - MC_RPC_OUTPUT_TOTAL_MAX <= reply_len + MC_FRAME_LEN);
+    assert_true(f.handled < COUNT);
+    body = mc_malloc(reply_len);
+    assert_non_null(body);
+    for (unsigned i = 0; i < COUNT; i++) {
+        raw_receive_frame(&f, fd, &reply, body, reply_len);
+        assert_int_equal(reply.request_id, i);
+    }
+    mc_free(body);
+    f.server->output_total -= MC_RPC_OUTPUT_TOTAL_MAX;
+    (void)close(fd);
+    fixture_fini(&f);
+}
+
 static void server__serves_a_thousand_connections(void **state)
 {
     enum { COUNT = 1000 };
@@ -500,6 +579,9 @@ int main(void)
         cmocka_unit_test(server__many_requests_in_one_write_are_answered_in_order),
         cmocka_unit_test(server__peer_that_does_not_read_is_not_read_from),
         cmocka_unit_test(server__peer_with_too_many_unanswered_requests_is_not_read_from),
+        cmocka_unit_test(server__connections_above_the_limit_are_closed_at_once),
+        cmocka_unit_test(server__much_unfinished_input_of_all_peers_costs_the_next_its_connection),
+        cmocka_unit_test(server__much_unread_output_of_all_peers_stops_the_reading_from_each),
         cmocka_unit_test(server__serves_a_thousand_connections),
         cmocka_unit_test(server__memory_of_requests_is_reused),
         cmocka_unit_test(server__drain_lets_a_request_be_answered_and_closes_the_idle),
