@@ -226,7 +226,7 @@ void pool_init(struct pool *pool)
 {
     static const char *const names[POOL_STORES_MAX] = {"store0", "store1", "store2", "store3"};
 
-    *pool = (struct pool){0};
+    *pool = (struct pool){.transport = getenv("MC_TEST_TRANSPORT")};
     (void)snprintf(pool->dir, sizeof(pool->dir), "/tmp/mooncake-test-XXXXXX");
     assert_non_null(mkdtemp(pool->dir));
     name_daemon(pool, &pool->master, "master");
@@ -280,6 +280,7 @@ mooncake_client *pool_open(struct pool *pool, bool member)
     mooncake_client_options_init(&options);
     options.master = pool->master_address;
     options.tool = !member;
+    options.transport = pool->transport;
     err = mooncake_client_open(&options, &client);
     if (err != MOONCAKE_OK) {
         fail_msg("open: %s: %s", mooncake_err_name(err), mooncake_last_error());

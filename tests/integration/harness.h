@@ -33,6 +33,7 @@ struct pool {
     char master_address[32];
     const char *master_args[POOL_ARGS_MAX]; /* further flags, NULL ends; set before start */
     const char *store_args[POOL_ARGS_MAX];
+    const char *transport; /* of clients; NULL: all. At first what MC_TEST_TRANSPORT says. */
 };
 
 /** Make a pool's directory; nothing runs yet. */

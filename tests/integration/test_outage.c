@@ -31,6 +31,7 @@ static int setup(void **state)
     assert_non_null(scene);
     pool_init(&scene->pool);
     scene->pool.master_args[0] = "--client_ttl=2";
+    scene->pool.transport = "tcp"; /* memory that is shared answers even when its store hangs */
     pool_start_master(&scene->pool, 0);
     pool_start_store(&scene->pool, 0, "64MiB");
     scene->client = open_over_tcp(&scene->pool);
@@ -134,6 +135,20 @@ static void store__that_hangs_costs_one_read_its_patience_if_there_is_another_co
     daemon_wake(&scene->pool.stores[1]);
 }
 
+static void store__that_hangs_is_still_read_by_those_who_share_its_memory(void **state)
+{
+    struct scene *scene = *state;
+
+    mooncake_client_close(scene->client);
+    scene->pool.transport = NULL;
+    scene->client = pool_open(&scene->pool, true);
+    put_value(scene, "k", 1);
+    assert_int_equal(get_value(scene, "k", 2000), MOONCAKE_OK);
+    daemon_freeze(&scene->pool.stores[0]);
+    assert_int_equal(get_value(scene, "k", 2000), MOONCAKE_OK);
+    daemon_wake(&scene->pool.stores[0]);
+}
+
 static void store__that_leaves_gracefully_ends_well(void **state)
 {
     struct scene *scene = *state;
@@ -230,6 +245,7 @@ int main(void)
         TEST(store__that_died_is_an_error_and_a_new_one_is_used),
         TEST(store__that_hangs_ends_calls_by_their_deadline),
         TEST(store__that_hangs_costs_one_read_its_patience_if_there_is_another_copy),
+        TEST(store__that_hangs_is_still_read_by_those_who_share_its_memory),
         TEST(store__that_leaves_gracefully_ends_well),
         TEST(master__that_died_is_named_and_joined_again_when_it_is_back),
         TEST(master__that_hangs_ends_calls_by_their_deadline),
