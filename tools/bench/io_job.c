@@ -310,6 +310,7 @@ static bool prepare(struct mc_worker *worker)
     }
     s->held_max = held_max_of(worker);
     switch (case_of(worker)->op) {
+    case MC_IO_PUT: /* so that puts go to space that was used before, as in a pool of some age */
     case MC_IO_GET:
     case MC_IO_MIX:
     case MC_IO_EXIST:
@@ -320,7 +321,6 @@ static bool prepare(struct mc_worker *worker)
             }
         }
         break;
-    case MC_IO_PUT:
     case MC_IO_MISS:
     case MC_IO_REMOVE:
     case MC_IO_OPS_COUNT:

@@ -109,7 +109,8 @@ static const struct mc_command commands[] = {
      "Each case runs for --time on --processes times --threads workers. Rates and latencies\n"
      "count the time inside the calls; making and comparing data is outside. \"x stream\" is\n"
      "the rate over that of a raw loopback TCP stream, \"x trip\" the median over a raw 1-byte\n"
-     "TCP round trip, both measured in the same run. What was put is removed again.",
+     "TCP round trip, both measured in the same run. Puts go to space that was used before: the\n"
+     "first use of memory is the kernel's time. What was put is removed again.",
      io_args, true, mc_io_run},
     {"meta", "calls that move no bytes: exist, size, and put, get and remove of empty values",
      "As io, with empty values and larger batches.", meta_args, true, mc_meta_run},
