@@ -105,7 +105,7 @@ MOONCAKE_API void mooncake_client_close(mooncake_client *client);
 /** How one object is stored. Call mooncake_put_options_init() first. */
 typedef struct mooncake_put_options {
     size_t struct_size;
-    /** Copies wished, 1 to 8, on different segments (1). Fewer is a success (see degraded). */
+    /** Copies wished, 1 to 8, on different segments (1). Fewer is a success. */
     uint32_t replicas;
     /** Return MOONCAKE_ENOSPACE rather than store fewer copies (false). */
     bool all_replicas;
@@ -163,6 +163,7 @@ MOONCAKE_API mooncake_err mooncake_put_pieces(mooncake_client *client, const cha
  * @param out_len  the value's length, also set with MOONCAKE_EINVAL when cap is too small (nothing
  *                 was written then). NULL allowed.
  * @retval MOONCAKE_ENOENT     no such key, or its bytes were lost or evicted meanwhile: a miss
+ * @retval MOONCAKE_ENOTREADY  it is being written: a miss for now
  * @retval MOONCAKE_ECHECKSUM  every copy is damaged
  * @retval MOONCAKE_ETRANSFER  no copy's store can be reached
  * After an error the content of @p data is undefined, but nothing writes to it any more.
@@ -192,7 +193,7 @@ MOONCAKE_API void mooncake_free(void *data);
 MOONCAKE_API mooncake_err mooncake_exist(mooncake_client *client, const char *key,
                                          uint32_t timeout_ms, bool *out_exists);
 
-/** Length of a value. @retval MOONCAKE_ENOENT no such key */
+/** Length of a value. @retval MOONCAKE_ENOENT no such key @retval MOONCAKE_ENOTREADY as for get */
 MOONCAKE_API mooncake_err mooncake_size(mooncake_client *client, const char *key,
                                         uint32_t timeout_ms, uint64_t *out_len);
 
