@@ -1,6 +1,9 @@
 /* Counting wrapper around malloc, and the arena. The only file that calls malloc. */
 #include "base/mem.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -99,6 +102,15 @@ int64_t mc_mem_live_count(void)
 void mc_mem_fail_after(int64_t n)
 {
     atomic_store_explicit(&fail_after, n, memory_order_relaxed);
+}
+
+void mc_mem_keep_freed(void)
+{
+#ifdef __GLIBC__
+    /* Setting one turns off glibc's own moving of both, so the other must be set too. */
+    (void)mallopt(M_TRIM_THRESHOLD, -1); /* as an unsigned number: never */
+    (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+#endif
 }
 
 #ifdef MC_ARENA_GUARDED

@@ -30,6 +30,13 @@ int64_t mc_mem_live_count(void);
 /** Let the n-th allocation from now fail (0 is the next), once. Negative: never. Tests only. */
 void mc_mem_fail_after(int64_t n);
 
+/**
+ * Keep freed memory for the next allocations: giving a large run of pages back to the kernel stops
+ * the thread that happened to free the last block for tens of milliseconds. For daemons with a
+ * latency to keep, before their first thread; the process then never shrinks.
+ */
+void mc_mem_keep_freed(void);
+
 /* ---- arena ------------------------------------------------------------------------------- */
 
 struct mc_arena_chunk;

@@ -280,6 +280,7 @@ int main(int argc, char **argv)
     mooncake_err err;
 
     (void)signal(SIGPIPE, SIG_IGN);
+    mc_mem_keep_freed(); /* objects go by the hundred thousand when a store dies */
     err = mc_options_create("mooncake_master", option_table, MC_ARRAY_LEN(option_table), &conf,
                             &options);
     if (err != MOONCAKE_OK) {

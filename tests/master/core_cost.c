@@ -178,6 +178,7 @@ int main(int argc, char **argv)
     uint64_t start_ns;
 
     mc_log_set_level(MC_LOG_OFF);
+    mc_mem_keep_freed();
     cost.objects = argc > 1 ? strtoull(argv[1], NULL, 10) : 300000;
     item.len = (cost.objects + BATCH) * 4096 * 5 / 4;
     mc_core_options_init(&options);
