@@ -69,4 +69,8 @@ function(mc_test name)
     set(ARG_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if(MC_SANITIZE MATCHES "thread")
+    set_tests_properties(${name} PROPERTIES
+      ENVIRONMENT TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp)
+  endif()
 endfunction()
