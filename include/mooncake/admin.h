@@ -79,6 +79,35 @@ MOONCAKE_API mooncake_err
 mooncake_admin_key(mooncake_client *client, const char *key, uint32_t timeout_ms,
                    void (*each)(void *arg, const mooncake_key_status *status), void *arg);
 
+/** Bytes of the pool by what would have to happen before they can be given to a new object. All but
+ * largest_free add up to capacity. */
+typedef struct mooncake_space_status {
+    size_t struct_size; /**< set by the caller to sizeof(mooncake_space_status) */
+    uint64_t capacity;
+    uint64_t free;         /**< nothing */
+    uint64_t evictable;    /**< eviction, now */
+    uint64_t leased;       /**< a lease must end */
+    uint64_t soft_pinned;  /**< eviction as a last resort */
+    uint64_t hard_pinned;  /**< removal only */
+    uint64_t writing;      /**< a put must end, or the release time-out pass */
+    uint64_t parked;       /**< left by a lost writer or an old version: a time must pass */
+    uint64_t unplaceable;  /**< free, but in a segment that is draining or suspect */
+    uint64_t largest_free; /**< longest single extent */
+} mooncake_space_status;
+
+/**
+ * Where the pool's bytes are, and whether the master's books agree with what is there.
+ *
+ * @param recount       also walk everything and compare each gauge; the master answers nobody else
+ *                      meanwhile (about 0.1 s per million keys)
+ * @param out_mismatch  the first gauge that differs, with both values; "" if all agree or none was
+ *                      asked for; cut to @p mismatch_cap bytes with the NUL. NULL allowed
+ */
+MOONCAKE_API mooncake_err mooncake_admin_space(mooncake_client *client, bool recount,
+                                               uint32_t timeout_ms,
+                                               mooncake_space_status *out_space, char *out_mismatch,
+                                               size_t mismatch_cap);
+
 /** Effective configuration of the master: option, value, source, help. */
 MOONCAKE_API mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
                                                 void (*each)(void *arg, const char *name,

@@ -14,6 +14,9 @@
 /* Host name or address with port, in bytes. */
 #define MC_ADDR_LEN_MAX 300u
 
+/* What a recount found, as one sentence in bytes. */
+#define MC_MISMATCH_LEN_MAX 511u
+
 /* Program with version ("mooncake_store 0.1.0"), and all addresses of one segment, in bytes. */
 #define MC_PROGRAM_LEN_MAX 63u
 #define MC_ADDRESSES_LEN_MAX 1023u

@@ -116,6 +116,48 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
     return err;
 }
 
+mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_t timeout_ms,
+                                  mooncake_space_status *out_space, char *out_mismatch,
+                                  size_t mismatch_cap)
+{
+    struct mc_space_request request = {.recount = recount};
+    struct mc_space_reply reply;
+    struct question question = {.method = MC_METHOD_SPACE, .request = &request, .reply = &reply};
+    struct mc_arena arena;
+    uint64_t deadline_ns;
+    mooncake_err err;
+
+    MC_TRY(begin(client, timeout_ms, true, &deadline_ns));
+    MC_TRY(mc_api_need(out_space, "out_space"));
+    if (out_space->struct_size < sizeof(*out_space)) {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "out_space: struct_size is %zu; set it to sizeof(mooncake_space_status)",
+                          out_space->struct_size);
+    }
+    mc_arena_init(&arena, PAGE_ARENA_MAX);
+    err = ask(client, deadline_ns, &question, &arena, "space");
+    if (err == MOONCAKE_OK) {
+        *out_space = (mooncake_space_status){
+            .struct_size = out_space->struct_size,
+            .capacity = reply.capacity,
+            .free = reply.free,
+            .evictable = reply.evictable,
+            .leased = reply.leased,
+            .soft_pinned = reply.soft_pinned,
+            .hard_pinned = reply.hard_pinned,
+            .writing = reply.writing,
+            .parked = reply.parked,
+            .unplaceable = reply.unplaceable,
+            .largest_free = reply.largest_free,
+        };
+        if (out_mismatch != NULL && mismatch_cap > 0) {
+            (void)snprintf(out_mismatch, mismatch_cap, "%s", reply.mismatch);
+        }
+    }
+    mc_arena_fini(&arena);
+    return err;
+}
+
 static const char *segment_state_name(uint32_t state)
 {
     switch (state) {

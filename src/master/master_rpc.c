@@ -93,6 +93,7 @@ static struct outcome outcome_of(enum mc_method method, const union message *rep
     case MC_METHOD_POOL_STATUS:
     case MC_METHOD_DESCRIBE_KEY:
     case MC_METHOD_CONFIG:
+    case MC_METHOD_SPACE:
         break;
     }
     return (struct outcome){.err = MOONCAKE_OK,
@@ -209,6 +210,42 @@ static mooncake_err do_config(struct mc_master *master, const union message *req
     return MOONCAKE_OK;
 }
 
+static mooncake_err do_space(struct mc_master *master, const union message *request,
+                             struct mc_arena *arena, union message *reply)
+{
+    struct mc_space_reply *out = &reply->space_reply;
+    bool recount = request->space_request.recount; /* the reply lies over it */
+    struct mc_core_space space;
+
+    mc_core_space(master->core, &space);
+    *out = (struct mc_space_reply){
+        .capacity = space.capacity,
+        .free = space.free,
+        .evictable = space.evictable,
+        .leased = space.leased,
+        .soft_pinned = space.soft_pinned,
+        .hard_pinned = space.hard_pinned,
+        .writing = space.writing,
+        .parked = space.parked,
+        .unplaceable = space.unplaceable,
+        .largest_free = space.largest_free,
+        .mismatch = "",
+    };
+    if (recount && mc_core_recount(master->core) != MOONCAKE_OK) {
+        const char *sentence = mooncake_last_error();
+        size_t len = strlen(sentence);
+        char *copy = mc_arena_alloc(arena, len + 1);
+
+        mc_log_error("books.differ", "detail=\"%s\"", sentence);
+        if (copy == NULL) {
+            return MOONCAKE_ENOMEM;
+        }
+        memcpy(copy, sentence, len + 1);
+        out->mismatch = copy;
+    }
+    return MOONCAKE_OK;
+}
+
 /* Hello opens a connection and is answered in on_hello(). */
 static mooncake_err do_hello(struct mc_master *master, const union message *request,
                              struct mc_arena *arena, union message *reply)
@@ -282,6 +319,7 @@ static void handle(void *arg, struct mc_rpc_request *request)
         [MC_METHOD_POOL_STATUS] = do_pool_status,
         [MC_METHOD_DESCRIBE_KEY] = do_describe_key,
         [MC_METHOD_CONFIG] = do_config,
+        [MC_METHOD_SPACE] = do_space,
     };
     struct mc_master *master = arg;
     const struct mc_method_codec *codec = mc_method_codec(request->method);

@@ -43,6 +43,7 @@ static size_t request_items(enum mc_method method, const void *request)
     case MC_METHOD_POOL_STATUS:
     case MC_METHOD_DESCRIBE_KEY:
     case MC_METHOD_CONFIG:
+    case MC_METHOD_SPACE:
         return NOT_A_BATCH;
     }
     return NOT_A_BATCH;
@@ -74,6 +75,7 @@ static size_t reply_items(enum mc_method method, const void *reply)
     case MC_METHOD_POOL_STATUS:
     case MC_METHOD_DESCRIBE_KEY:
     case MC_METHOD_CONFIG:
+    case MC_METHOD_SPACE:
         return NOT_A_BATCH;
     }
     return NOT_A_BATCH;

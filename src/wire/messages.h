@@ -239,6 +239,17 @@ struct mc_describe_key_reply {
     struct mc_object_table table; /* one object; capabilities 0 */
 };
 
+struct mc_space_request {
+    bool recount;
+};
+
+/* Bytes by what would have to happen before they can be given to a new object. */
+struct mc_space_reply {
+    uint64_t capacity, free, evictable, leased, soft_pinned, hard_pinned, writing, parked,
+        unplaceable, largest_free;
+    const char *mismatch; /* "": none, or no recount was asked for */
+};
+
 struct mc_config_reply {
     struct mc_config_item {
         const char *name, *value, *source, *help;

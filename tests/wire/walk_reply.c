@@ -110,6 +110,21 @@ static void walk_pool_status_reply(struct walk *walk, struct mc_pool_status_repl
     walk_text(walk, &reply->program, MC_PROGRAM_LEN_MAX);
 }
 
+static void walk_space_reply(struct walk *walk, struct mc_space_reply *reply)
+{
+    uint64_t *const numbers[] = {
+        &reply->capacity,    &reply->free,         &reply->evictable, &reply->leased,
+        &reply->soft_pinned, &reply->hard_pinned,  &reply->writing,   &reply->parked,
+        &reply->unplaceable, &reply->largest_free,
+    };
+    size_t i;
+
+    for (i = 0; i < MC_ARRAY_LEN(numbers); i++) {
+        walk_u64(walk, numbers[i]);
+    }
+    walk_text(walk, &reply->mismatch, MC_MISMATCH_LEN_MAX);
+}
+
 static void walk_describe_key_reply(struct walk *walk, struct mc_describe_key_reply *reply)
 {
     walk_u32(walk, &reply->state);
@@ -191,6 +206,9 @@ void walk_reply(struct walk *walk, enum mc_method method, void *message)
         return;
     case MC_METHOD_CONFIG:
         walk_config_reply(walk, message);
+        return;
+    case MC_METHOD_SPACE:
+        walk_space_reply(walk, message);
         return;
     }
     fail();

@@ -207,6 +207,9 @@ void walk_request(struct walk *walk, enum mc_method method, void *message)
     case MC_METHOD_LIST_KEYS:
         walk_list_keys(walk, message);
         return;
+    case MC_METHOD_SPACE:
+        walk_flag(walk, &((struct mc_space_request *)message)->recount);
+        return;
     case MC_METHOD_LIST_SEGMENTS:
     case MC_METHOD_LIST_CLIENTS:
     case MC_METHOD_POOL_STATUS:

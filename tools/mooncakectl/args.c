@@ -181,6 +181,9 @@ static enum mc_exit set_option(struct mc_ctl *ctl, enum mc_ctl_option option, co
     case MC_CTL_LIMIT:
     case MC_CTL_REPLICAS:
         return set_number(ctl, option, value);
+    case MC_CTL_PATTERN:
+        ctl->pattern = value;
+        break;
     case MC_CTL_JSON:
         ctl->json = true;
         break;

@@ -25,6 +25,7 @@ struct mc_command {
     X(VERSION, "version", NULL, "print the version")                                               \
     X(FORCE, "force", NULL, "also what is under a lease or pinned")                                \
     X(ALL, "all", NULL, "every key of the pool")                                                   \
+    X(PATTERN, "pattern", "REGEX", "every key in which this regular expression is found")          \
     X(LIMIT, "limit", "N", "at most N keys")                                                       \
     X(NULL_ENDS, "null", NULL, "raw keys, each ended by a NUL byte, for xargs -0")                 \
     X(REPLICAS, "replicas", "N", "copies wished, 1 to 8")                                          \

@@ -45,7 +45,8 @@ enum mc_exit mc_cmd_ls(struct mc_ctl *ctl)
     if (ctl->json) {
         mc_json_list_begin("keys");
     }
-    err = mooncake_admin_keys(ctl->client, NULL, ctl->limit, timeout_ms, print_key, &listing);
+    err = mooncake_admin_keys(ctl->client, ctl->words_count > 0 ? ctl->words[0] : NULL, ctl->limit,
+                              timeout_ms, print_key, &listing);
     if (ctl->json) {
         mc_json_list_end("count", mc_json_number(listing.count));
     }

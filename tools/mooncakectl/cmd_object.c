@@ -153,7 +153,8 @@ enum mc_exit mc_cmd_exist(struct mc_ctl *ctl)
     return status;
 }
 
-static enum mc_exit remove_all(struct mc_ctl *ctl)
+/* All keys, or those with the pattern. */
+static enum mc_exit remove_many(struct mc_ctl *ctl)
 {
     uint64_t removed = 0;
     uint64_t left = 0;
@@ -161,9 +162,11 @@ static enum mc_exit remove_all(struct mc_ctl *ctl)
     mooncake_err err;
     json_t *object;
 
-    err = mooncake_remove_all(ctl->client, ctl->force, ctl->timeout_ms, &removed, &left);
+    err = ctl->all ? mooncake_remove_all(ctl->client, ctl->force, ctl->timeout_ms, &removed, &left)
+                   : mooncake_remove_matching(ctl->client, ctl->pattern, ctl->force,
+                                              ctl->timeout_ms, &removed, &left);
     if (err != MOONCAKE_OK) {
-        return mc_fail(ctl, err, "cannot remove all keys");
+        return mc_fail(ctl, err, "cannot remove %s", ctl->all ? "all keys" : "by pattern");
     }
     if (ctl->json) {
         object = mc_json_object();
@@ -184,11 +187,14 @@ enum mc_exit mc_cmd_rm(struct mc_ctl *ctl)
     enum mc_exit status;
     mooncake_err err;
 
-    if (ctl->all != (ctl->words_count == 0)) {
-        return mc_fail_plain(ctl, MC_EXIT_USAGE, "rm: name keys, or say --all, not both");
+    int ways = (ctl->all ? 1 : 0) + (ctl->pattern != NULL ? 1 : 0) + (ctl->words_count > 0 ? 1 : 0);
+
+    if (ways != 1) {
+        return mc_fail_plain(ctl, MC_EXIT_USAGE,
+                             "rm: name keys, or give --pattern, or say --all: one of the three");
     }
-    if (ctl->all) {
-        return remove_all(ctl);
+    if (ctl->words_count == 0) {
+        return remove_many(ctl);
     }
     results = mc_need(calloc(ctl->words_count, sizeof(*results)));
     err = mooncake_batch_remove(ctl->client, (const char *const *)ctl->words, ctl->words_count,

@@ -27,8 +27,9 @@ struct mc_ctl {
     uint64_t limit;      /* keys that ls shows at most; 0: all */
     uint32_t replicas;   /* copies that put asks for; 0: the library's default */
     bool json, force, all, null_ends, soft_pin, hard_pin;
-    const char *topic; /* the command, or what help was asked about; NULL: none */
-    char **words;      /* what follows the command */
+    const char *pattern; /* of the keys that rm removes; NULL: none */
+    const char *topic;   /* the command, or what help was asked about; NULL: none */
+    char **words;        /* what follows the command */
     size_t words_count;
     mooncake_client *client; /* owned by main.c; NULL for commands that need no pool */
 };
@@ -42,6 +43,8 @@ enum mc_exit mc_cmd_ls(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_status(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_segments(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_clients(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_why_full(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_verify(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_config(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_version(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_help(struct mc_ctl *ctl);
