@@ -20,7 +20,7 @@ static const struct mc_command commands[] = {
      "A key that exists is protected for a lease (10 s unless the master was told otherwise).\n"
      "Exit status 0: all exist; 1: some do not.",
      1, KEYS_MAX, 0, true, mc_cmd_exist},
-    {"rm", "KEY... | --pattern | --all", "remove keys",
+    {"rm", "[KEY...]", "remove keys, or those with a --pattern, or --all",
      "Without --force a key that somebody reads (lease) stays, with an error. A pattern is a "
      "PCRE2\n"
      "regular expression; ^ and $ anchor it.",
