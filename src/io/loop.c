@@ -1,109 +1,21 @@
 /*
- * Loops.
+ * Loops: their life, posts and signals. Turning is loop_turn.c's.
  *
- * Design notes
- * - A turn is one uv_run() that does not block, or, when poll_ns have passed since the last event,
- *   one that does. libuv 1.44 does not tell whether a turn found anything, so our own callbacks
- *   count events (mc_loop_note_event). Timers are not events: a tick should not start a spin.
- * - Posts do not wake a loop that is awake: `may_sleep` is set under the lock just before a turn
- *   that may block, and only then does a post cost a system call.
- * - The time of the turn is read when first asked for; a prepare handle, which libuv calls just
- *   before it waits, forgets it. Timers run before that: the handle also sees to it that libuv does
- *   not wait when a timer has set *done.
+ * Design note: posts do not wake a loop that is awake. `may_sleep` is set under the lock just
+ * before a turn that may block, and only then does a post cost a system call.
  */
 #include "io/loop.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <uv.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/loop_impl.h"
 
-#define THREAD_NAME_LEN_MAX 15u
 /* Handles close within a few turns; a request of libuv's pool, if somebody made one, may take a
  * while. */
 #define DESTROY_NS_MAX (120u * MC_NS_PER_S)
-
-/* The part that changes also through a const loop. */
-struct turn_time {
-    uint64_t now_ns; /* 0: to be read again */
-};
-
-struct mc_loop {
-    uv_loop_t uv;
-    uv_async_t wake;      /* ends a sleep */
-    uv_prepare_t prepare; /* a last look before waiting */
-    uv_idle_t idle;       /* while active, libuv does not wait */
-    uv_timer_t deadline;  /* bounds a sleep of mc_loop_run_until() */
-    uv_signal_t signals[2];
-    bool has_signals;
-    void (*on_signal)(void *arg, int signum);
-    void *on_signal_arg;
-
-    struct turn_time *time; /* owned */
-    uint64_t poll_ns;
-    uint64_t events;        /* ever seen */
-    uint64_t last_event_ns; /* polling goes on for poll_ns from here */
-    struct mc_loop_stats stats;
-    bool running;     /* libuv cannot be entered twice */
-    const bool *done; /* borrowed: what mc_loop_run_until() turns for; NULL: nothing */
-
-    pthread_t thread;
-    bool has_thread;
-    char name[THREAD_NAME_LEN_MAX + 1];
-    _Atomic(uintptr_t) owner; /* a pthread_t */
-    atomic_bool stop;
-
-    pthread_mutex_t lock;  /* guards the next two */
-    struct mc_list posts;  /* of struct mc_post */
-    bool may_sleep;        /* a post must wake the loop */
-    atomic_bool has_posts; /* hint, read without the lock */
-};
-
-static void wake_cb(uv_async_t *wake)
-{
-    mc_loop_note_event(wake->data);
-}
-
-static void idle_cb(uv_idle_t *idle)
-{
-    (void)idle; /* being active is all */
-}
-
-static void deadline_cb(uv_timer_t *timer)
-{
-    struct mc_loop *loop = timer->data;
-
-    /* It may be due before libuv begins to wait; then there must be no wait. */
-    (void)uv_idle_start(&loop->idle, idle_cb);
-}
-
-/* libuv is about to wait. */
-static void prepare_cb(uv_prepare_t *prepare)
-{
-    struct mc_loop *loop = prepare->data;
-
-    loop->time->now_ns = 0;
-    if (loop->done != NULL && *loop->done) {
-        /* A timer, which libuv runs before this, has ended what we turn for. */
-        (void)uv_idle_start(&loop->idle, idle_cb);
-    }
-}
-
-static void signal_cb(uv_signal_t *signal, int signum)
-{
-    struct mc_loop *loop = signal->data;
-
-    mc_loop_note_event(loop);
-    loop->on_signal(loop->on_signal_arg, signum);
-}
 
 /* Give back what create made once uv_loop_init() has succeeded; runs until handles are closed. */
 static void close_uv(struct mc_loop *loop)
@@ -136,14 +48,14 @@ mooncake_err mc_loop_create(uint32_t poll_us, struct mc_loop **out)
                          uv_strerror(status));
         goto free_time;
     }
-    status = uv_async_init(&loop->uv, &loop->wake, wake_cb);
+    status = uv_async_init(&loop->uv, &loop->wake, mc_loop_on_wake);
     if (status != 0) {
         err = mc_err_set(mc_err_from_uv(status), "cannot make an event loop: %s",
                          uv_strerror(status));
         goto close_loop;
     }
     (void)uv_prepare_init(&loop->uv, &loop->prepare);
-    (void)uv_prepare_start(&loop->prepare, prepare_cb);
+    (void)uv_prepare_start(&loop->prepare, mc_loop_on_prepare);
     (void)uv_idle_init(&loop->uv, &loop->idle);
     (void)uv_timer_init(&loop->uv, &loop->deadline);
     loop->wake.data = loop;
@@ -218,7 +130,7 @@ void mc_loop_post(struct mc_loop *loop, struct mc_post *post)
 }
 
 /* Run what was posted until now; what these post runs in the next turn. */
-static void run_posts(struct mc_loop *loop)
+void mc_loop_run_posts(struct mc_loop *loop)
 {
     struct mc_list ready;
 
@@ -240,7 +152,7 @@ static void run_posts(struct mc_loop *loop)
 }
 
 /* From now on a post wakes the loop. False if one is waiting already. */
-static bool allow_sleep(struct mc_loop *loop)
+bool mc_loop_allow_sleep(struct mc_loop *loop)
 {
     bool empty;
 
@@ -251,171 +163,11 @@ static bool allow_sleep(struct mc_loop *loop)
     return empty;
 }
 
-static void forbid_sleep(struct mc_loop *loop)
+void mc_loop_forbid_sleep(struct mc_loop *loop)
 {
     (void)pthread_mutex_lock(&loop->lock);
     loop->may_sleep = false;
     (void)pthread_mutex_unlock(&loop->lock);
-}
-
-/* ---- turning ------------------------------------------------------------------------------- */
-
-/* Handle what is ready. Returns whether there was anything. */
-static bool run_ready(struct mc_loop *loop)
-{
-    uint64_t before = loop->events;
-
-    (void)uv_run(&loop->uv, UV_RUN_NOWAIT);
-    run_posts(loop);
-    loop->time->now_ns = 0;
-    if (loop->events == before) {
-        return false;
-    }
-    loop->last_event_ns = mc_loop_now_ns(loop);
-    return true;
-}
-
-static void turn_without_sleep(struct mc_loop *loop)
-{
-    uint64_t start_ns = mc_loop_now_ns(loop);
-
-    if (!run_ready(loop)) {
-        /* If the peer waits for this core, it is the one who can end the wait. */
-        (void)sched_yield();
-        loop->stats.idle_poll_ns += mc_loop_now_ns(loop) - start_ns;
-    }
-}
-
-/* Sleep until something happens, but not beyond @p deadline_ns (UINT64_MAX: no bound). */
-static void turn_with_sleep(struct mc_loop *loop, uint64_t deadline_ns)
-{
-    uint64_t before = loop->events;
-
-    if (deadline_ns != UINT64_MAX) {
-        uv_update_time(&loop->uv);
-        (void)uv_timer_start(&loop->deadline, deadline_cb,
-                             mc_left_ms(mc_loop_now_ns(loop), deadline_ns), 0);
-    }
-    if (allow_sleep(loop)) {
-        loop->stats.sleeps++;
-        (void)uv_run(&loop->uv, UV_RUN_ONCE);
-    } else {
-        (void)uv_run(&loop->uv, UV_RUN_NOWAIT);
-    }
-    forbid_sleep(loop);
-    (void)uv_idle_stop(&loop->idle);
-    if (deadline_ns != UINT64_MAX) {
-        (void)uv_timer_stop(&loop->deadline);
-    }
-    run_posts(loop);
-    loop->time->now_ns = 0;
-    if (loop->events != before) {
-        loop->last_event_ns = mc_loop_now_ns(loop);
-    }
-}
-
-static void turn(struct mc_loop *loop, uint64_t deadline_ns)
-{
-    loop->stats.turns++;
-    if (mc_loop_now_ns(loop) - loop->last_event_ns < loop->poll_ns) {
-        turn_without_sleep(loop);
-    } else {
-        turn_with_sleep(loop, deadline_ns);
-    }
-}
-
-static void enter(struct mc_loop *loop)
-{
-    MC_ASSERT_ON_LOOP(loop);
-    MC_ASSERT(!loop->running);
-    loop->running = true;
-    loop->time->now_ns = 0;
-    /* Who enters has just made work, so an answer is near. */
-    loop->last_event_ns = mc_loop_now_ns(loop);
-}
-
-void mc_loop_run(struct mc_loop *loop)
-{
-    enter(loop);
-    while (!atomic_load(&loop->stop)) {
-        turn(loop, UINT64_MAX);
-    }
-    atomic_store(&loop->stop, false);
-    loop->running = false;
-}
-
-mooncake_err mc_loop_run_until(struct mc_loop *loop, const bool *done, uint64_t deadline_ns)
-{
-    enter(loop);
-    loop->done = done;
-    while (!*done && mc_loop_now_ns(loop) < deadline_ns) {
-        turn(loop, deadline_ns);
-    }
-    loop->done = NULL;
-    loop->running = false;
-    return *done ? MOONCAKE_OK : MOONCAKE_ETIMEDOUT;
-}
-
-void mc_loop_run_ready(struct mc_loop *loop)
-{
-    enter(loop);
-    loop->stats.turns++;
-    (void)run_ready(loop); /* no yield: who calls this has work to do */
-    loop->running = false;
-}
-
-void mc_loop_stop_soon(struct mc_loop *loop)
-{
-    atomic_store(&loop->stop, true);
-    (void)uv_async_send(&loop->wake);
-}
-
-/* ---- a thread of its own -------------------------------------------------------------------- */
-
-static void *thread_main(void *arg)
-{
-    struct mc_loop *loop = arg;
-
-    (void)pthread_setname_np(pthread_self(), loop->name);
-    mc_loop_adopt(loop);
-    mc_loop_run(loop);
-    while (atomic_load(&loop->has_posts)) {
-        run_posts(loop);
-    }
-    return NULL;
-}
-
-mooncake_err mc_loop_start(struct mc_loop *loop, const char *name)
-{
-    sigset_t all, old;
-    int error;
-
-    MC_ASSERT_ON_LOOP(loop);
-    MC_ASSERT(!loop->has_thread);
-    (void)snprintf(loop->name, sizeof(loop->name), "%s", name);
-    /* Signals are for the application's own threads. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&loop->thread, NULL, thread_main, loop);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (error != 0) {
-        return mc_err_set(mc_err_from_errno(error), "cannot start the thread %s: %s", name,
-                          strerror(error));
-    }
-    loop->has_thread = true;
-    return MOONCAKE_OK;
-}
-
-void mc_loop_stop(struct mc_loop *loop)
-{
-    if (!loop->has_thread) {
-        return;
-    }
-    MC_ASSERT(!pthread_equal(loop->thread, pthread_self()));
-    mc_loop_stop_soon(loop);
-    (void)pthread_join(loop->thread, NULL);
-    loop->has_thread = false;
-    mc_loop_adopt(loop);
 }
 
 /* ---- end ----------------------------------------------------------------------------------- */
@@ -458,7 +210,7 @@ static struct census run_down(struct mc_loop *loop)
     struct census census;
 
     for (;;) {
-        run_posts(loop);
+        mc_loop_run_posts(loop);
         census = (struct census){.loop = loop};
         uv_walk(&loop->uv, count_handle, &census);
         if (census.closing == 0 && loop->uv.active_reqs.count == 0 &&
@@ -467,7 +219,7 @@ static struct census run_down(struct mc_loop *loop)
         }
         MC_ASSERT(mc_monotonic_ns() < give_up_ns);
         /* The timer keeps a turn short: closing itself does not need one, a request may. */
-        (void)uv_timer_start(&loop->deadline, deadline_cb, 10, 0);
+        (void)uv_timer_start(&loop->deadline, mc_loop_on_deadline, 10, 0);
         (void)uv_run(&loop->uv, UV_RUN_ONCE);
         (void)uv_idle_stop(&loop->idle);
         loop->time->now_ns = 0;
@@ -505,6 +257,14 @@ void mc_loop_destroy(struct mc_loop **loop_ptr)
 }
 
 /* ---- signals, errors ------------------------------------------------------------------------ */
+
+static void signal_cb(uv_signal_t *signal, int signum)
+{
+    struct mc_loop *loop = signal->data;
+
+    mc_loop_note_event(loop);
+    loop->on_signal(loop->on_signal_arg, signum);
+}
 
 mooncake_err mc_loop_on_signal(struct mc_loop *loop, void (*fire)(void *arg, int signum), void *arg)
 {

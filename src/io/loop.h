@@ -72,11 +72,13 @@ void mc_timer_destroy(struct mc_timer **timer);
 mooncake_err mc_loop_on_signal(struct mc_loop *loop, void (*fire)(void *arg, int signum),
                                void *arg) MC_MUST_CHECK;
 
-/** Nanoseconds this loop's thread spent polling without finding work, and turns it has made. */
+/** Nanoseconds this loop's thread spent polling without finding work, turns it has made, and how
+ * often it left polling for a while because others wanted its core. */
 struct mc_loop_stats {
     uint64_t idle_poll_ns;
     uint64_t turns;
     uint64_t sleeps;
+    uint64_t rests;
 };
 struct mc_loop_stats mc_loop_stats(const struct mc_loop *loop);
 
