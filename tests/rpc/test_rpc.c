@@ -94,7 +94,7 @@ static void rpc__greatest_body_goes_both_ways_and_one_byte_more_is_refused(void 
     for (size_t i = 0; i < MC_RPC_BODY_LEN_MAX; i++) {
         body[i] = (uint8_t)(i * 7 + i / 65536);
     }
-    call_init(&call, 20000);
+    call_init(&call, 60000); /* 64 MiB each way, on a machine that has other work */
     assert_int_equal(
         mc_rpc_call_start(f.client, &call.rpc, FIXTURE_ECHO, body, MC_RPC_BODY_LEN_MAX + 1),
         MOONCAKE_EINVAL);
@@ -116,7 +116,7 @@ static void rpc__reply_above_the_limit_becomes_an_error(void **state)
 
     (void)state;
     fixture_init(&f);
-    call_init(&call, 20000);
+    call_init(&call, 60000); /* 64 MiB each way, on a machine that has other work */
     call_start(&f, &call, FIXTURE_GROW, &len, sizeof(len));
     run_until(&f, &call.done);
     assert_int_equal(call.err, MOONCAKE_EINTERNAL);
