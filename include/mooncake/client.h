@@ -118,6 +118,10 @@ typedef struct mooncake_put_options {
     /** Names of segments to place on first; borrowed for the call. */
     const char *const *preferred_segments;
     size_t preferred_segments_count;
+    /** Replace a readable value instead of returning MOONCAKE_EEXIST (false). Until the put has
+     * ended, readers see the old value, then the new one, each whole; if it fails, the old one
+     * stays. A key that another put is writing at that moment still gives MOONCAKE_EEXIST. */
+    bool upsert;
 } mooncake_put_options;
 
 /** Set every field to its default. */

@@ -106,6 +106,7 @@ static void fill_request(struct mc_put_window *window)
         .all_replicas = options->all_replicas,
         .soft_pin = options->soft_pin,
         .hard_pin = options->hard_pin,
+        .upsert = options->upsert,
         .soft_pin_ms = options->soft_pin_ms,
         .preferred_segments = options->preferred_segments,
         .preferred_count = options->preferred_segments_count,
