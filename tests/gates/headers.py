@@ -41,15 +41,17 @@ def compile_alone(root, compiler, flags, header, suffix):
                    "include what it uses, or declare the struct ahead")
 
 
-def check(root, cc, cxx, more):
+def check(root, cc, cxx, more, python):
     jobs = []
     for header in c_files(root, ["include"]):
         if header.endswith(".h"):
             jobs.append((cc, ["-std=c11"] + more, header, ".c"))
             jobs.append((cxx, ["-std=c++11"] + more, header, ".cc"))
     for header in c_files(root, ["src"]):
-        if header.endswith(".h"):
-            jobs.append((cc, ["-std=c11"] + PRIVATE + more, header, ".c"))
+        of_python = header.startswith("src/python/")
+        if header.endswith(".h") and (python or not of_python):
+            system = ["-isystem", python] if of_python else []
+            jobs.append((cc, ["-std=c11"] + PRIVATE + more + system, header, ".c"))
     with ThreadPoolExecutor(max_workers=2) as pool:
         results = pool.map(lambda job: compile_alone(root, *job), jobs)
     return [finding for finding in results if finding], len({job[2] for job in jobs})
@@ -61,6 +63,7 @@ def main():
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--cxx", default="c++")
     parser.add_argument("-I", dest="more", action="append", default=[], help="another include path")
+    parser.add_argument("--python", help="folder of Python.h; without, src/python is not tried")
     args = parser.parse_args()
     more = [word for path in args.more if path for word in ("-I", os.path.abspath(path))]
     for what, compiler in (("C", args.cc), ("C++", args.cxx)):
@@ -69,7 +72,7 @@ def main():
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"headers: no {what} compiler ({error}): apt-get install gcc g++")
             return 1
-    return report("headers", *check(args.root, args.cc, args.cxx, more))
+    return report("headers", *check(args.root, args.cc, args.cxx, more, args.python))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Python face of a Mooncake pool: see mooncake.store."""

@@ -1,0 +1,50 @@
+"""What the tests of the package share: a pool, a store that is set up, memory to read into."""
+
+import ctypes
+import os
+import unittest
+
+from pool import Pool
+
+from mooncake.store import MooncakeDistributedStore
+
+PROGRAMS = os.environ["MOONCAKE_PROGRAMS"]
+
+
+def open_store(pool, segment=0, hostname="localhost"):
+    """A store that is set up. The caller closes it."""
+    store = MooncakeDistributedStore()
+    code = store.setup(hostname, "P2PHANDSHAKE", segment, 16 << 20, "tcp", "", pool.address)
+    if code != 0:
+        raise AssertionError(f"setup returns {code}")
+    return store
+
+
+class Memory:
+    """Bytes with an address."""
+
+    def __init__(self, size_or_bytes):
+        self.array = (ctypes.create_string_buffer(size_or_bytes) if isinstance(size_or_bytes, int)
+                      else ctypes.create_string_buffer(size_or_bytes, len(size_or_bytes)))
+        self.ptr = ctypes.addressof(self.array)
+        self.size = len(self.array)
+
+    def __bytes__(self):
+        return self.array.raw
+
+
+class PoolTest(unittest.TestCase):
+    """One pool of 256 MiB and one store for all tests of the class; each begins with no keys."""
+
+    segments = ("256MiB",)
+    master_options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.pool = Pool(PROGRAMS, cls.segments, cls.master_options)
+        cls.addClassCleanup(cls.pool.close)
+        cls.store = open_store(cls.pool)
+        cls.addClassCleanup(cls.store.close)
+
+    def setUp(self):
+        self.store.remove_all(True)
