@@ -54,7 +54,8 @@ static size_t distance(const char *a, const char *b)
     return rows[a_len % 3][b_len];
 }
 
-const char *mc_suggest(const char *text, const char *const *names, size_t count)
+/* The nearest name among names[0 .. count), or NULL if none is near. */
+static const char *suggest(const char *text, const char *const *names, size_t count)
 {
     const char *nearest = NULL;
     size_t best = 1 + strlen(text) / 3; /* beyond that it is another word */
@@ -79,7 +80,7 @@ enum mc_exit mc_fail_command(const struct mc_ctl *ctl, const char *name)
     for (; count < NAMES_MAX && mc_command_at(count) != NULL; count++) {
         names[count] = mc_command_at(count)->name;
     }
-    near = mc_suggest(name, names, count);
+    near = suggest(name, names, count);
     if (near != NULL) {
         return mc_fail_plain(ctl, MC_EXIT_USAGE, "unknown command \"%.80s\": did you mean \"%s\"?",
                              name, near);
@@ -96,7 +97,7 @@ static enum mc_exit fail_option(const struct mc_ctl *ctl, const char *name)
     for (size_t i = 0; i < MC_CTL_OPTIONS_COUNT; i++) {
         names[i] = options[i].name;
     }
-    near = mc_suggest(name, names, MC_CTL_OPTIONS_COUNT);
+    near = suggest(name, names, MC_CTL_OPTIONS_COUNT);
     if (near != NULL) {
         return mc_fail_plain(ctl, MC_EXIT_USAGE,
                              "unknown option \"--%.80s\": did you mean \"--%s\"?", name, near);

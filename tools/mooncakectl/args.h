@@ -56,12 +56,6 @@ const struct mc_command *mc_command_find(const char *name);
 /** The i-th command, or NULL after the last. */
 const struct mc_command *mc_command_at(size_t i);
 
-/** The nearest name to text among names[0 .. count), or NULL if none is near. */
-const char *mc_suggest(const char *text, const char *const *names, size_t count);
-
-/** Print help about everything (NULL) or one command, to stdout. */
-void mc_print_help(const struct mc_command *command);
-
 /** Tell that there is no such command. */
 enum mc_exit mc_fail_command(const struct mc_ctl *ctl, const char *name);
 

@@ -85,7 +85,7 @@ static void print_option(size_t i)
     (void)printf("  %-20s %s\n", text, options[i].help);
 }
 
-void mc_print_help(const struct mc_command *command)
+static void print_help(const struct mc_command *command)
 {
     if (command != NULL) {
         (void)printf("mooncakectl %s%s%s\n\n%s.\n", command->name,
@@ -144,7 +144,7 @@ enum mc_exit mc_cmd_help(struct mc_ctl *ctl)
         mc_json_print_field("commands", list);
         return MC_EXIT_OK;
     }
-    mc_print_help(command);
+    print_help(command);
     return MC_EXIT_OK;
 }
 
