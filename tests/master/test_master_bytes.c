@@ -79,7 +79,7 @@ static void hello__comes_first_and_once(void **state)
 
 static void request__of_an_unknown_method_leaves_the_connection_usable(void **state)
 {
-    static const uint16_t unknown[] = {0, 2, 9, 46, 1000, UINT16_MAX};
+    static const uint16_t unknown[] = {0, 2, 9, MC_METHOD_NUMBER_MAX + 1, 1000, UINT16_MAX};
     struct daemon *d = *state;
     int fd = greeted(d);
     char body[512], wanted[64];
