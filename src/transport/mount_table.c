@@ -26,6 +26,7 @@ static _Atomic unsigned slots_used; /* slots at and beyond this were never fille
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t users_changed = PTHREAD_COND_INITIALIZER;
 static struct mc_list watchers = {&watchers, &watchers};
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static const struct slot *slot_of(const struct mc_mount *mount)
 {
@@ -84,6 +85,28 @@ static struct slot *find_empty(void)
     return slot;
 }
 
+/* In a fork's child the segments are not mapped, and their addresses will hold other memory; users
+ * and watchers were threads of the parent, which may have held the mutex. */
+static void forget_all(void)
+{
+    static const pthread_mutex_t fresh_mutex = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_cond_t fresh_cond = PTHREAD_COND_INITIALIZER;
+    unsigned used = atomic_load_explicit(&slots_used, memory_order_relaxed);
+
+    mutex = fresh_mutex;
+    users_changed = fresh_cond;
+    watchers = (struct mc_list){&watchers, &watchers};
+    for (unsigned i = 0; i < used; i++) {
+        atomic_store_explicit(&slots[i].users, CLOSED, memory_order_relaxed);
+        atomic_store_explicit(&slots[i].id, 0, memory_order_relaxed);
+    }
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forget_all);
+}
+
 mooncake_err mc_mount_add(const struct mc_mount *mount)
 {
     mooncake_err err = MOONCAKE_OK;
@@ -91,6 +114,7 @@ mooncake_err mc_mount_add(const struct mc_mount *mount)
 
     MC_ASSERT(mount->mount_id != 0);
     MC_ASSERT(mount->base != NULL && mount->len > 0);
+    (void)pthread_once(&fork_once, watch_forks);
     (void)pthread_mutex_lock(&mutex);
     if (find(mount->mount_id) != NULL) {
         err = MOONCAKE_ESEGMENTEXISTS;

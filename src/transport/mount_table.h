@@ -9,6 +9,8 @@
  * watcher, which has its loops close the connections that hold a dropped mount (no byte moves after
  * a stream is closed) and give the mount back; then drop waits, and only then returns. The wait is
  * as long as a turn of the slowest loop and never depends on a peer.
+ *
+ * A fork's child serves nothing: its table is empty.
  */
 #ifndef MC_TRANSPORT_MOUNT_TABLE_H
 #define MC_TRANSPORT_MOUNT_TABLE_H

@@ -27,6 +27,23 @@ struct entry {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards entries and holders */
 static struct mc_list entries = {.prev = &entries, .next = &entries};
 
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+/* In a fork's child nothing is mapped, and the addresses will hold other memory. The entries are
+ * left where they lie: the list may be half changed. */
+static void forget_all(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+    lock = fresh;
+    entries = (struct mc_list){.prev = &entries, .next = &entries};
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forget_all);
+}
+
 static struct entry *entry_of(struct mc_shm_map *map)
 {
     return MC_CONTAINER_OF(map, struct entry, map);
@@ -135,6 +152,7 @@ mooncake_err mc_shm_map_add(uint64_t mount_id, int memfd, uint64_t len, int sock
     struct entry *entry;
     mooncake_err err = make_entry(mount_id, memfd, len, &fresh);
 
+    (void)pthread_once(&fork_once, watch_forks);
     (void)close(memfd);
     if (err != MOONCAKE_OK) {
         (void)close(socket);

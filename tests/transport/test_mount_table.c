@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/limits.h"
 #include "transport/mount_table.h"
@@ -242,6 +244,35 @@ static void borrow__never_outlives_a_drop_on_another_thread(void **state)
     }
 }
 
+/* A child that found its parent's mount would read and write what has come to lie there. */
+static void fork__leaves_the_child_an_empty_table(void **state)
+{
+    struct mc_mount mount = mount_of(1);
+    const struct mc_mount *held;
+    int status = -1;
+    pid_t child;
+
+    (void)state;
+    add(1);
+    held = mc_mount_borrow(1);
+    assert_non_null(held);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool empty = mc_mount_borrow(1) == NULL;
+        bool usable = mc_mount_add(&mount) == MOONCAKE_OK && mc_mount_borrow(1) != NULL;
+
+        _exit(empty && usable ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    mc_mount_return(held);
+    held = mc_mount_borrow(1);
+    assert_non_null(held); /* the parent's is untouched */
+    mc_mount_return(held);
+    mc_mount_drop(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +283,7 @@ int main(void)
         cmocka_unit_test(check__keeps_to_the_segment_whatever_the_numbers),
         cmocka_unit_test(drop__asks_watchers_and_waits_for_the_last_user),
         cmocka_unit_test(borrow__never_outlives_a_drop_on_another_thread),
+        cmocka_unit_test(fork__leaves_the_child_an_empty_table),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
