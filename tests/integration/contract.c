@@ -201,35 +201,40 @@ static unsigned descriptors_of(const struct daemon *daemon)
 }
 
 /* A value with a copy in each store, there and back. */
-static void use_every_store(struct contract *c)
+static void use_every_store(mooncake_client *client)
 {
     mooncake_put_options options;
 
     mooncake_put_options_init(&options);
     options.replicas = POOL_STORES_MAX;
-    assert_int_equal(value_put(c->client, "round-trip", 1000, 1, &options, 5000), MOONCAKE_OK);
+    assert_int_equal(value_put(client, "round-trip", 1000, 1, &options, 5000), MOONCAKE_OK);
     for (unsigned i = 0; i < 2 * POOL_STORES_MAX; i++) { /* copies take turns */
-        assert_int_equal(value_get(c->client, "round-trip", 1000, 1, 5000), MOONCAKE_OK);
+        assert_int_equal(value_get(client, "round-trip", 1000, 1, 5000), MOONCAKE_OK);
     }
-    assert_int_equal(mooncake_remove(c->client, "round-trip", true, 5000), MOONCAKE_OK);
+    assert_int_equal(mooncake_remove(client, "round-trip", true, 5000), MOONCAKE_OK);
 }
 
-void contract_renew(struct contract *c, unsigned store)
+void contract_count(struct contract *c)
 {
-    c->descriptors[2 + store] = descriptors_of(&c->pool.stores[store]);
-}
-
-void contract_begin(struct contract *c)
-{
-    c->client = contract_open(c, NULL, 10000);
-    use_every_store(c);
+    use_every_store(c->client);
     c->descriptors[0] = count_descriptors();
     c->descriptors[1] = descriptors_of(&c->pool.master);
     for (unsigned i = 0; i < POOL_STORES_MAX; i++) {
         if (c->pool.stores[i].pid > 0) {
-            contract_renew(c, i);
+            c->descriptors[2 + i] = descriptors_of(&c->pool.stores[i]);
         }
     }
+}
+
+void contract_begin(struct contract *c)
+{
+    mooncake_client *sharer = contract_open(c, "shm,tcp", 10000);
+
+    /* What a process maps of stores on its host it keeps while they live. */
+    use_every_store(sharer);
+    mooncake_client_close(sharer);
+    c->client = contract_open(c, NULL, 10000);
+    contract_count(c);
 }
 
 /* ---- what must be true ------------------------------------------------------------------- */
@@ -308,7 +313,7 @@ void contract_check(struct contract *c)
     for (unsigned i = 0; i < POOL_STORES_MAX; i++) {
         check_alive(&c->pool.stores[i]);
     }
-    use_every_store(c);
+    use_every_store(c->client);
     contract_check_books(c);
     assert_true(wait_until(has_no_unfinished_put, c, seconds));
     assert_int_equal(mooncake_remove_all(c->client, true, 10000, NULL, NULL), MOONCAKE_OK);

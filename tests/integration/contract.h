@@ -32,10 +32,11 @@ struct contract {
 int contract_setup(void **state);
 /** Teardown of a case. */
 int contract_teardown(void **state);
-/** Open the client, use every store once, remember the descriptors of all. */
+/** Open the client, and count. */
 void contract_begin(struct contract *c);
-/** Take a store that was restarted for one that was there at the start. */
-void contract_renew(struct contract *c, unsigned store);
+/** Use every store once and take the descriptors that are open then for those of the start: also
+ * after a store has joined or has come back. */
+void contract_count(struct contract *c);
 /** After each case: all alive, a round trip works, the books agree, nothing is left. */
 void contract_check(struct contract *c);
 
