@@ -1,15 +1,12 @@
 /*
- * Bytes on one connection, client side: requests out, answers in, each where it belongs.
+ * One connection, client side: its life, and answers in, each where it belongs. Requests out are
+ * tcp_send.c's business.
  *
  * Design notes
  * - Answers come in the order of the requests, so the op that the next byte is for is known before
  *   the byte is read. A small payload is read through the buffer, together with its neighbours. Of
  *   an answer with a large one only the frames are read through the buffer; the payload goes from
  *   the socket to the caller's pieces, and is hashed after each read, while it is in the cache.
- * - A WRITE's checksum goes ahead of its payload, so a payload is read twice: hashed, then sent. To
- *   let the second time find it in the cache, no more is hashed than will be sent soon.
- * - Callers' memory is lent to the stream with the connection as the argument, never the op: an op
- *   may be cancelled, and gone, before the stream tells that the send has ended.
  */
 #include <string.h>
 
@@ -19,9 +16,7 @@
 #include "transport/tcp_impl.h"
 
 /* What one read may bring in place: it should be in the cache still when it is hashed. */
-#define RECEIVE_LEN_MAX ((uint64_t)512 << 10)
-/* Unsent bytes beyond which no further op is sent; on_drained goes on. */
-#define SEND_AHEAD_LEN ((size_t)1 << 20)
+#define RECEIVE_LEN_MAX ((uint64_t)128 << 10)
 
 static struct mc_xfer_op *first_op(const struct mc_list *list)
 {
@@ -49,26 +44,27 @@ static void end_op(struct mc_tcp_conn *conn, struct mc_xfer_op *op, mooncake_err
     }
 }
 
-/* The first op of `asked` has its answer. */
+/* The first op of `asked` has its answer, or one of its answers. */
 static void op_answered(struct mc_tcp_conn *conn, mooncake_err err)
 {
     struct mc_xfer_op *op = first_op(&conn->asked);
 
     conn->receiving = false;
+    op->err = op->err == MOONCAKE_OK ? err : op->err; /* the first thing that was wrong */
+    op->id++;
+    MC_ASSERT(op->answers_due > 0);
+    if (--op->answers_due > 0) {
+        return;
+    }
     if (op->mark > conn->sends_ended) { /* refused early: the stream still reads its pieces */
-        op->err = err;
         mc_list_move_tail(&conn->answered, &op->node);
     } else {
-        end_op(conn, op, err);
+        end_op(conn, op, op->err);
     }
 }
 
-/* One send of a caller's memory has ended. */
-static void on_piece_sent(void *arg, mooncake_err err)
+void mc_tcp_conn_send_ended(struct mc_tcp_conn *conn)
 {
-    struct mc_tcp_conn *conn = arg;
-
-    (void)err;
     conn->sends_ended++;
     while (conn->state == MC_TCP_CONN_UP && !mc_list_empty(&conn->answered)) {
         struct mc_xfer_op *op = first_op(&conn->answered);
@@ -78,65 +74,6 @@ static void on_piece_sent(void *arg, mooncake_err err)
         }
         end_op(conn, op, op->err);
     }
-}
-
-/* ---- requests out ---------------------------------------------------------------------------- */
-
-bool mc_tcp_conn_has_room(const struct mc_tcp_conn *conn)
-{
-    return conn->state == MC_TCP_CONN_UP && !conn->old && conn->ops < MC_TCP_CONN_OPS_MAX &&
-           mc_stream_queued(conn->stream) < SEND_AHEAD_LEN;
-}
-
-static mooncake_err send_pieces(struct mc_tcp_conn *conn, const struct mc_xfer_op *op)
-{
-    const bool copy = op->extent.payload_len <= MC_TCP_SMALL_LEN;
-
-    for (unsigned i = 0; i < op->pieces_count; i++) {
-        const struct iovec *piece = &op->pieces[i];
-
-        if (piece->iov_len == 0) {
-            continue;
-        }
-        MC_TRY(mc_stream_send(conn->stream, piece->iov_base, piece->iov_len,
-                              copy ? NULL : on_piece_sent, conn));
-        conn->sends += copy ? 0 : 1;
-    }
-    return MOONCAKE_OK;
-}
-
-mooncake_err mc_tcp_conn_send(struct mc_tcp_conn *conn, struct mc_xfer_op *op)
-{
-    uint8_t frames[MC_TCP_REQUEST_LEN + MC_EXTENT_HEADER_LEN];
-    size_t frames_len = MC_TCP_REQUEST_LEN;
-    struct mc_tcp_request request = {
-        .op = op->right,
-        .id = ++tcp_of(conn)->op_id,
-        .extent = op->extent,
-        .part_len = MC_EXTENT_HEADER_LEN + op->extent.payload_len,
-    };
-    mooncake_err err;
-
-    MC_ASSERT(conn->state == MC_TCP_CONN_UP && !conn->old);
-    op->peer = &conn->place;
-    op->id = request.id;
-    mc_list_add_tail(&conn->asked, &op->node);
-    conn->ops++;
-    conn->bytes += op->extent.payload_len;
-    mc_tcp_request_encode(&request, frames);
-    if (op->right == MC_RIGHT_WRITE) {
-        mc_extent_header_build(&op->extent, mc_extent_hash_iov(op->pieces, op->pieces_count),
-                               frames + frames_len);
-        frames_len += MC_EXTENT_HEADER_LEN;
-    }
-    err = mc_stream_send(conn->stream, frames, frames_len, NULL, NULL);
-    if (err == MOONCAKE_OK && op->right == MC_RIGHT_WRITE) {
-        err = send_pieces(conn, op);
-    }
-    op->mark = op->right == MC_RIGHT_WRITE ? conn->sends : 0;
-    tcp_of(conn)->moved += frames_len + (op->right == MC_RIGHT_WRITE ? op->extent.payload_len : 0);
-    conn->unflushed = true;
-    return err;
 }
 
 /* ---- answers in ------------------------------------------------------------------------------ */
@@ -220,6 +157,10 @@ static bool parse_answer(struct mc_tcp_conn *conn, const uint8_t *bytes, uint32_
     if (mc_tcp_answer_decode(bytes, &answer) != MOONCAKE_OK || mc_list_empty(&conn->asked) ||
         (op = first_op(&conn->asked))->id != answer.id) {
         bad_answer(conn, "no answer to our request");
+        return false;
+    }
+    if (op == conn->out && op->answers_due == 1) {
+        bad_answer(conn, "an answer to what we have not sent");
         return false;
     }
     payload = op->right == MC_RIGHT_READ && answer.status == MOONCAKE_OK;
@@ -426,7 +367,7 @@ static const struct mc_stream_ops stream_ops = {
 mooncake_err mc_tcp_conn_open(struct mc_tcp_peer *peer)
 {
     struct mc_tcp *tcp = peer->tcp;
-    struct mc_tcp_conn *conn = mc_malloc(sizeof(*conn));
+    struct mc_tcp_conn *conn = mc_aligned_alloc(_Alignof(struct mc_tcp_conn), sizeof(*conn));
     mooncake_err err;
 
     if (conn == NULL) {

@@ -1,6 +1,7 @@
 /*
  * The inside of the `tcp` transport's client side, for tcp.c (the table's functions), tcp_peer.c
- * (which connection, when, and what if it fails) and tcp_conn.c (bytes on one connection).
+ * (which connection, when, and what if it fails), tcp_conn.c (one connection, and answers in) and
+ * tcp_send.c (requests out).
  *
  * Where an op is, between submit and done: in its peer's `waiting` (not sent), in its connection's
  * `asked` (sent, or on its way; answers come in this order), or in its connection's `answered` (the
@@ -79,6 +80,12 @@ struct mc_tcp_conn {
     uint64_t bytes;                 /* payload bytes of them */
     uint64_t sends, sends_ended;    /* of callers' memory; an op is sent when its last has ended */
 
+    /* The large WRITE that is half sent; NULL: none. Where the next byte comes from. */
+    struct mc_xfer_op *out;
+    unsigned out_piece;
+    size_t out_done;
+    struct mc_extent_hash out_hash;
+
     /* The first op of `asked`, once its answer's frames have been read: where the next byte goes.
      */
     bool receiving;
@@ -122,11 +129,20 @@ mooncake_err mc_tcp_conn_open(struct mc_tcp_peer *peer) MC_MUST_CHECK;
 void mc_tcp_conn_fail(struct mc_tcp_conn *conn, mooncake_err why);
 /** Close the stream and leave the peer's list; the ops stay on it, their memory is quiet. */
 void mc_tcp_conn_close(struct mc_tcp_conn *conn);
+/** One send of callers' memory has ended. */
+void mc_tcp_conn_send_ended(struct mc_tcp_conn *conn);
+
+/* ---- tcp_send.c ------------------------------------------------------------------------------ */
+
 /** Has it room for one more op? */
 bool mc_tcp_conn_has_room(const struct mc_tcp_conn *conn);
-/** Send @p op, which is in no list. An error means that the connection has to be given up; the op
- * is on it then, too. */
+/** Send @p op, which is in no list, at least its beginning. An error means that the connection has
+ * to be given up; the op is on it then, too. */
 mooncake_err mc_tcp_conn_send(struct mc_tcp_conn *conn, struct mc_xfer_op *op) MC_MUST_CHECK;
+/** Is an op half sent, and is there room for more of it? */
+bool mc_tcp_conn_wants_push(const struct mc_tcp_conn *conn);
+/** Go on with it. Errors as above. */
+mooncake_err mc_tcp_conn_push(struct mc_tcp_conn *conn) MC_MUST_CHECK;
 
 /* ---- tcp.c ----------------------------------------------------------------------------------- */
 

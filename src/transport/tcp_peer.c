@@ -222,10 +222,28 @@ static void flush_conns(struct mc_tcp_peer *peer)
     }
 }
 
+/* The kernel has room again on this one; NULL: none. */
+static struct mc_tcp_conn *pushable_conn(struct mc_tcp_peer *peer)
+{
+    mc_list_for_each (node, &peer->conns) {
+        if (mc_tcp_conn_wants_push(conn_at(node))) {
+            return conn_at(node);
+        }
+    }
+    return NULL;
+}
+
 static void pump_once(struct mc_tcp_peer *peer)
 {
     struct mc_tcp_conn *conn;
 
+    while ((conn = pushable_conn(peer)) != NULL) {
+        mooncake_err err = mc_tcp_conn_push(conn);
+
+        if (err != MOONCAKE_OK) {
+            mc_tcp_conn_fail(conn, err);
+        }
+    }
     while (!mc_list_empty(&peer->waiting) && (conn = best_conn(peer)) != NULL) {
         struct mc_xfer_op *op = mc_list_first(&peer->waiting, struct mc_xfer_op, node);
         mooncake_err err;

@@ -54,7 +54,7 @@ struct mc_xfer_op {
     struct mc_list node;
     void *peer;
     uint64_t id, mark;
-    unsigned retries;
+    unsigned retries, answers_due;
 
     /* Private to xfer.c between mc_xfer_add() and on_op. */
     struct mc_list xfer_node;

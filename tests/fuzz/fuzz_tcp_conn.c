@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 #define SMALL_LEN 300u
 #define LARGE_LEN 20000u
+#define WRITE_LEN 600000u /* two requests, and more than is sent ahead */
 #define OPS 3u
 
 /* Seeds hold good answers: byte i of a payload is i * 7 as far as eight bits go. */
@@ -121,8 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     random.state = mc_load_u64(data);
     law(mc_transport_tcp.open(fake_loop(), &options, &transport) == MOONCAKE_OK);
     submit(transport, &target, 0, MC_RIGHT_READ, SMALL_LEN);
-    submit(transport, &target, 1, MC_RIGHT_WRITE, LARGE_LEN);
-    submit(transport, &target, 2, MC_RIGHT_READ, LARGE_LEN);
+    submit(transport, &target, 1, MC_RIGHT_READ, LARGE_LEN);
+    submit(transport, &target, 2, MC_RIGHT_WRITE, WRITE_LEN);
     transport->ops->flush(transport);
     for (unsigned i = 0; i < 4; i++) {
         serve(data + 8, len - 8, &random);

@@ -151,13 +151,15 @@ static void conn_seeds(void)
     finish(&buf, "tcp_conn", "other_protocol");
     begin(&buf, 1);
     answer(&buf, MOONCAKE_OK, 1, 0, 300);
-    answer(&buf, MOONCAKE_OK, 2, 0, 0);
-    answer(&buf, MOONCAKE_OK, 3, 2 << 20, 20000);
+    answer(&buf, MOONCAKE_OK, 2, 1 << 20, 20000);
+    answer(&buf, MOONCAKE_OK, 3, 0, 0);
+    answer(&buf, MOONCAKE_OK, 4, 0, 0);
     finish(&buf, "tcp_conn", "good");
     begin(&buf, 1);
     answer(&buf, MOONCAKE_ENOSEGMENT, 1, 0, 0);
     answer(&buf, MOONCAKE_ENOTOWNER, 2, 0, 0);
     answer(&buf, MOONCAKE_EINVAL, 3, 0, 0);
+    answer(&buf, MOONCAKE_OK, 4, 0, 0);
     finish(&buf, "tcp_conn", "refusals");
     begin(&buf, 1);
     answer(&buf, MOONCAKE_OK, 1, 0, 299);

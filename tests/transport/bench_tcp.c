@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "transport/xfer.h"
@@ -25,6 +26,51 @@
 #define TRIPS 20000u
 
 static uint8_t *pool; /* the caller's memory */
+static pid_t store_pid;
+
+/* What a stretch of time cost. CPU seconds tell more than the clock on a machine that is busy. */
+struct stretch {
+    pid_t other; /* the process at the far end */
+    uint64_t start_ns, cpu_ns, other_cpu_ns;
+};
+
+struct figure {
+    double gbs;            /* 1e9 bytes a second */
+    double cpu, other_cpu; /* CPU seconds a GiB, near and far end */
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t = {0};
+
+    (void)clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * MC_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t cpu_ns_of(pid_t pid)
+{
+    clockid_t clock;
+
+    return clock_getcpuclockid(pid, &clock) == 0 ? clock_ns(clock) : 0;
+}
+
+static struct stretch begin(pid_t other)
+{
+    return (struct stretch){.other = other,
+                            .start_ns = mc_monotonic_ns(),
+                            .cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+                            .other_cpu_ns = cpu_ns_of(other)};
+}
+
+static struct figure end(const struct stretch *stretch, size_t bytes)
+{
+    const double gib = (double)bytes / (double)(1 << 30);
+
+    return (struct figure){
+        .gbs = (double)bytes / (double)(mc_monotonic_ns() - stretch->start_ns),
+        .cpu = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - stretch->cpu_ns) / 1e9 / gib,
+        .other_cpu = (double)(cpu_ns_of(stretch->other) - stretch->other_cpu_ns) / 1e9 / gib};
+}
 
 /* ---- the socket itself ----------------------------------------------------------------------- */
 
@@ -55,12 +101,13 @@ static void stop_child(pid_t pid, int fd)
     (void)waitpid(pid, NULL, 0);
 }
 
-static double raw_stream(void)
+static struct figure raw_stream(void)
 {
     int fds[2];
     size_t total = 0;
     size_t at = 0;
-    uint64_t start;
+    struct stretch stretch;
+    struct figure figure;
     pid_t pid;
 
     connect_pair(fds);
@@ -79,8 +126,8 @@ static double raw_stream(void)
         }
     }
     (void)close(fds[1]);
-    start = mc_monotonic_ns();
-    for (bool warm = false; !warm || mc_monotonic_ns() - start < RUN_NS;) {
+    stretch = begin(pid);
+    for (bool warm = false; !warm || mc_monotonic_ns() - stretch.start_ns < RUN_NS;) {
         ssize_t n = read(fds[0], pool + at, (size_t)512 << 10);
 
         assert_true(n > 0);
@@ -88,12 +135,13 @@ static double raw_stream(void)
         if (!warm && total > 2 * POOL_LEN) { /* all pages are mapped on both sides */
             warm = true;
             total = 0;
-            start = mc_monotonic_ns();
+            stretch = begin(pid);
         }
         at = at + (size_t)n + (512 << 10) > POOL_LEN ? 0 : at + (size_t)n;
     }
+    figure = end(&stretch, total);
     stop_child(pid, fds[0]);
-    return (double)total / (double)(mc_monotonic_ns() - start);
+    return figure;
 }
 
 static int by_value(const void *a, const void *b)
@@ -186,17 +234,17 @@ static void prepare(struct rig_engine *engine, const struct rig_segment *segment
     }
 }
 
-/* Bytes per nanosecond of batches, each on other memory than the one before. */
-static double throughput(struct rig_engine *engine, const struct rig_segment *segment,
-                         enum mc_rights right, size_t len, unsigned count)
+/* Batches, each on other memory than the one before. */
+static struct figure throughput(struct rig_engine *engine, const struct rig_segment *segment,
+                                enum mc_rights right, size_t len, unsigned count)
 {
-    uint64_t start = mc_monotonic_ns();
+    struct stretch stretch = begin(store_pid);
     size_t batches = 0;
 
-    while (mc_monotonic_ns() - start < RUN_NS) {
+    while (mc_monotonic_ns() - stretch.start_ns < RUN_NS) {
         batch(engine, segment, right, len, count, batches++ * count);
     }
-    return (double)(batches * count * len) / (double)(mc_monotonic_ns() - start);
+    return end(&stretch, batches * count * len);
 }
 
 static double one_by_one_us(struct rig_engine *engine, const struct rig_segment *segment,
@@ -213,39 +261,42 @@ static double one_by_one_us(struct rig_engine *engine, const struct rig_segment 
     return median_us(ns, TRIPS);
 }
 
-static void show_stream(const char *what, double gbs, double raw)
+static void show(const char *what, struct figure figure, struct figure raw)
 {
-    (void)printf("%-28s %6.2f GB/s  %.2f x raw stream\n", what, gbs, gbs / raw);
+    (void)printf("%-28s %6.2f GB/s  CPU s/GiB %.2f + %.2f  %.2f x raw\n", what, figure.gbs,
+                 figure.cpu, figure.other_cpu, figure.gbs / raw.gbs);
 }
 
 static void bench(struct rig_engine *engine, const struct rig_segment *segment)
 {
-    double raw = raw_stream();
+    static const struct {
+        const char *what;
+        enum mc_rights right;
+        size_t len;
+        unsigned count;
+    } rows[] = {
+        {"put 1 MiB, batches of 32", MC_RIGHT_WRITE, 1 << 20, 32},
+        {"get 1 MiB, batches of 32", MC_RIGHT_READ, 1 << 20, 32},
+        {"get 1 MiB, one by one", MC_RIGHT_READ, 1 << 20, 1},
+        {"get 64 KiB, batches of 32", MC_RIGHT_READ, 64 << 10, 32},
+        {"put 4 KiB, batches of 128", MC_RIGHT_WRITE, 4 << 10, 128},
+        {"get 4 KiB, batches of 128", MC_RIGHT_READ, 4 << 10, 128},
+    };
+    struct figure raw = raw_stream();
     double trip = raw_round_trip_us();
-    double get_us;
-    double put_us;
+    double us;
 
-    (void)printf("raw loopback stream          %6.2f GB/s\n", raw);
+    show("raw loopback stream", raw, raw);
+    for (size_t i = 0; i < MC_ARRAY_LEN(rows); i++) {
+        prepare(engine, segment, rows[i].len);
+        show(rows[i].what, throughput(engine, segment, rows[i].right, rows[i].len, rows[i].count),
+             raw);
+    }
     (void)printf("raw 1-byte round trip        %6.1f us\n", trip);
-    prepare(engine, segment, 1 << 20);
-    show_stream("put 1 MiB, batches of 32",
-                throughput(engine, segment, MC_RIGHT_WRITE, 1 << 20, 32), raw);
-    show_stream("get 1 MiB, batches of 32", throughput(engine, segment, MC_RIGHT_READ, 1 << 20, 32),
-                raw);
-    show_stream("get 1 MiB, one by one", throughput(engine, segment, MC_RIGHT_READ, 1 << 20, 1),
-                raw);
-    prepare(engine, segment, 64 << 10);
-    show_stream("get 64 KiB, batches of 32",
-                throughput(engine, segment, MC_RIGHT_READ, 64 << 10, 32), raw);
-    prepare(engine, segment, 4 << 10);
-    (void)printf("get 4 KiB, batches of 128    %6.0f objects/ms\n",
-                 throughput(engine, segment, MC_RIGHT_READ, 4 << 10, 128) * 1e6 / 4096);
-    put_us = one_by_one_us(engine, segment, MC_RIGHT_WRITE, 4 << 10);
-    get_us = one_by_one_us(engine, segment, MC_RIGHT_READ, 4 << 10);
-    (void)printf("put 4 KiB, one by one        %6.1f us  %.2f x round trip\n", put_us,
-                 put_us / trip);
-    (void)printf("get 4 KiB, one by one        %6.1f us  %.2f x round trip\n", get_us,
-                 get_us / trip);
+    us = one_by_one_us(engine, segment, MC_RIGHT_WRITE, 4 << 10);
+    (void)printf("put 4 KiB, one by one        %6.1f us  %.2f x round trip\n", us, us / trip);
+    us = one_by_one_us(engine, segment, MC_RIGHT_READ, 4 << 10);
+    (void)printf("get 4 KiB, one by one        %6.1f us  %.2f x round trip\n", us, us / trip);
 }
 
 int main(int argc, char **argv)
@@ -267,6 +318,7 @@ int main(int argc, char **argv)
     memset(pool, 1, POOL_LEN);
     rig_segment_open(&segment, 5, POOL_LEN + 64);
     rig_store_open(&store, &segment, 0);
+    store_pid = store.pid;
     rig_engine_open(&engine, "tcp", 5, store.port, &options);
     bench(&engine, &segment);
     rig_engine_close(&engine);

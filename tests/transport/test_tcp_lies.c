@@ -33,11 +33,13 @@ static int open_fixture(void **state)
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof(address);
+    const int small = 65536; /* so that much is on its way at the client's end */
 
     assert_non_null(f);
     f->memory = calloc(1, LARGE_LEN);
     assert_non_null(f->memory);
     f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    (void)setsockopt(f->listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
     assert_int_equal(bind(f->listener, (const struct sockaddr *)&address, len), 0);
     assert_int_equal(listen(f->listener, 16), 0);
     assert_int_equal(getsockname(f->listener, (struct sockaddr *)&address, &len), 0);
@@ -227,33 +229,113 @@ static void op__with_an_unknown_status_is_an_internal_error(void **state)
     (void)close(fd);
 }
 
-/* A write that is refused while its payload is still on the way out is not over. */
-static void write__refused_early_ends_when_its_pieces_are_quiet(void **state)
+static void begin(struct fixture *f, struct rig_op *op)
+{
+    rig_submit(&f->engine, op);
+    f->engine.transport->ops->flush(f->engine.transport);
+}
+
+/* The payload and the header of a large write are requests of their own. */
+static void write__of_two_requests_ends_with_the_first_refusal(void **state)
 {
     struct fixture *f = *state;
     struct mc_extent_ref extent = rig_extent(&segment, 0, LARGE_LEN, 1);
+    struct mc_tcp_request first;
+    struct mc_tcp_request second;
+    uint8_t header[MC_EXTENT_HEADER_LEN];
+    uint64_t checksum;
     struct rig_op op;
     int fd;
 
-    memset(f->memory, 1, LARGE_LEN);
     rig_op_init(&op, &f->engine, MC_RIGHT_WRITE, &extent, f->memory);
-    rig_submit(&f->engine, &op);
-    f->engine.transport->ops->flush(f->engine.transport);
+    begin(f, &op);
     fd = liar_open(f);
-    liar_answer(fd, liar_request(f, fd).id, MOONCAKE_ENOTOWNER, 0);
-    for (unsigned i = 0; i < 20; i++) {
-        rig_run_a_little(f->engine.loop);
-        assert_false(op.done);
-    }
-    for (size_t left = MC_EXTENT_HEADER_LEN + LARGE_LEN; left > 0;) {
+    first = liar_request(f, fd);
+    assert_int_equal(first.part_offset, MC_EXTENT_HEADER_LEN);
+    assert_int_equal(first.part_len, LARGE_LEN);
+    liar_answer(fd, first.id, MOONCAKE_ENOTOWNER, 0); /* before the payload was taken */
+    for (size_t left = LARGE_LEN; left > 0;) {
         static uint8_t sink[1 << 20];
         size_t n = left < sizeof(sink) ? left : sizeof(sink);
 
         liar_receive(f, fd, sink, n);
         left -= n;
     }
+    second = liar_request(f, fd);
+    assert_int_equal(second.part_offset, 0);
+    assert_int_equal(second.part_len, MC_EXTENT_HEADER_LEN);
+    liar_receive(f, fd, header, sizeof(header));
+    assert_int_equal(mc_extent_header_check(&extent, header, &checksum), MOONCAKE_OK);
+    assert_int_equal(checksum, mc_extent_hash_iov(&op.piece, 1));
+    assert_false(op.done);
+    liar_answer(fd, second.id, MOONCAKE_OK, 0);
     rig_wait(&f->engine, &op);
     assert_int_equal(op.op.err, MOONCAKE_ENOTOWNER);
+    (void)close(fd);
+}
+
+static void write__answered_before_it_was_asked_is_a_lie(void **state)
+{
+    struct fixture *f = *state;
+    struct mc_extent_ref extent = rig_extent(&segment, 0, LARGE_LEN, 1);
+    struct rig_op op;
+    int fds[2];
+
+    rig_op_init(&op, &f->engine, MC_RIGHT_WRITE, &extent, f->memory);
+    begin(f, &op);
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t id;
+
+        fds[i] = liar_open(f);
+        id = liar_request(f, fds[i]).id;
+        assert_false(op.done);
+        liar_answer(fds[i], id, MOONCAKE_OK, 0);
+        liar_answer(fds[i], id + 1, MOONCAKE_OK, 0);
+    }
+    rig_wait(&f->engine, &op);
+    assert_int_equal(op.op.err, MOONCAKE_ERPC);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
+/* A write that is refused while its payload is still on the way out is not over. */
+static void write__refused_early_ends_when_its_pieces_are_quiet(void **state)
+{
+    const size_t len = 100000; /* one request, lent to the stream */
+    static struct rig_op ops[LARGE_LEN / 100000];
+    struct fixture *f = *state;
+    struct mc_extent_ref extent = rig_extent(&segment, 0, len, 1);
+    static uint8_t sink[100000];
+    size_t held = 0;
+    int fd;
+
+    for (size_t i = 0; i < MC_ARRAY_LEN(ops); i++) {
+        rig_op_init(&ops[i], &f->engine, MC_RIGHT_WRITE, &extent, f->memory + i * len);
+        begin(f, &ops[i]);
+    }
+    fd = liar_open(f);
+    for (unsigned i = 0; i < 20; i++) { /* until the sockets' buffers are full */
+        rig_run_a_little(f->engine.loop);
+    }
+    for (; held < MC_ARRAY_LEN(ops);
+         held++) { /* refuse one after another, up to the one on its way */
+        liar_answer(fd, held + 1, MOONCAKE_ENOTOWNER, 0);
+        for (unsigned i = 0; i < 5 && !ops[held].done; i++) {
+            rig_run_a_little(f->engine.loop);
+        }
+        if (!ops[held].done) {
+            break;
+        }
+    }
+    assert_true(held > 0 && held < MC_ARRAY_LEN(ops));
+    for (uint64_t until_ns = mc_monotonic_ns() + RIG_WAIT_NS; !ops[held].done;) {
+        assert_true(mc_monotonic_ns() < until_ns);
+        (void)recv(fd, sink, sizeof(sink), 0);
+        rig_run_a_little(f->engine.loop);
+    }
+    assert_int_equal(ops[held].op.err, MOONCAKE_ENOTOWNER);
+    assert_int_equal(
+        mc_counter_get(&f->engine.transport->ops->stats(f->engine.transport)->reconnects), 0);
     (void)close(fd);
 }
 
@@ -265,6 +347,8 @@ int main(void)
         TEST(op__fails_when_the_store_speaks_another_protocol),
         TEST(op__is_tried_twice_and_no_more_on_a_store_that_lies),
         TEST(op__with_an_unknown_status_is_an_internal_error),
+        TEST(write__of_two_requests_ends_with_the_first_refusal),
+        TEST(write__answered_before_it_was_asked_is_a_lie),
         TEST(write__refused_early_ends_when_its_pieces_are_quiet),
     };
 
