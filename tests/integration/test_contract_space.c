@@ -196,12 +196,15 @@ struct pressure {
     unsigned stored;
 };
 
-/* As much again as the pool holds went in. */
+/* As much again as the pool holds went in; none of it makes room for the rest. */
 static bool has_turned_over(void *arg)
 {
     struct pressure *p = arg;
+    mooncake_put_options hard;
 
-    p->stored += put_items(p->c->client, "new-", p->stored, 1, ITEM_LEN, NULL);
+    mooncake_put_options_init(&hard);
+    hard.hard_pin = true;
+    p->stored += put_items(p->c->client, "new-", p->stored, 1, ITEM_LEN, &hard);
     return p->stored >= POLLED;
 }
 
