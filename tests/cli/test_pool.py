@@ -245,12 +245,12 @@ def free_port():
 class OutOfReach(OnePool):
     def assert_unreachable(self, address, *words):
         started = time.monotonic()
-        status, out, err = run(address, "--timeout=5s", "status")
+        status, out, err = run(address, "--timeout=1s", "status")
         self.assertLess(time.monotonic() - started, 15)
         self.assertEqual((status, out), (3, b""), err)
         for word in (*words, address, "cannot reach the pool", "MOONCAKE_MASTER"):
             self.assertIn(word, err)
-        status, out, _ = run(address, "--timeout=5s", "status", "--json")
+        status, out, _ = run(address, "--timeout=1s", "status", "--json")
         self.assertEqual(status, 3)
         self.assertIn(json.loads(out)["error"]["name"], ("ERPC", "ETIMEDOUT"))
 
