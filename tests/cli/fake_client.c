@@ -123,8 +123,9 @@ mooncake_err mooncake_put(mooncake_client *client, const char *key, const void *
         return strcmp(key, wanted) == 0 ? MOONCAKE_OK : MOONCAKE_ECHECKSUM;
     }
     if (strcmp(key, "options") == 0) {
-        return options->replicas == 3 && options->soft_pin && options->hard_pin ? MOONCAKE_OK
-                                                                                : MOONCAKE_EINVAL;
+        return options->replicas == 3 && options->soft_pin && options->hard_pin && options->upsert
+                   ? MOONCAKE_OK
+                   : MOONCAKE_EINVAL;
     }
     return judge(key);
 }

@@ -93,7 +93,7 @@ class Usage(unittest.TestCase):
                      ["--time" "out=1m", "--json", "status"]):
             self.assertEqual(run(*args)[0], 0, args)
         self.assertEqual(run("put", "options", "-", "--replicas", "3", "--soft_pin",
-                             "--hard-pin")[0], 0)
+                             "--hard-pin", "--upsert")[0], 0)
         self.assertEqual(run("exist", "--", "--json")[1], b"yes --json\n")
 
 

@@ -87,6 +87,8 @@ class Objects(OnePool):
         self.assertIn("kept", err)
         self.assertIn("[EEXIST -705]", err)
         self.assertEqual(self.ok("get", "kept"), b"first")
+        self.ok("put", "kept", "-", "--upsert", data=b"second")
+        self.assertEqual(self.ok("get", "kept"), b"second")
 
     def test_a_miss(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -30,7 +30,8 @@ struct mc_command {
     X(NULL_ENDS, "null", NULL, "raw keys, each ended by a NUL byte, for xargs -0")                 \
     X(REPLICAS, "replicas", "N", "copies wished, 1 to 8")                                          \
     X(SOFT_PIN, "soft-pin", NULL, "evict only when nothing else can be")                           \
-    X(HARD_PIN, "hard-pin", NULL, "never evict")
+    X(HARD_PIN, "hard-pin", NULL, "never evict")                                                   \
+    X(UPSERT, "upsert", NULL, "replace the value of a key that exists")
 
 enum mc_ctl_option {
 #define MC_CTL_OPTION_ENUM_(name, text, value, help) MC_CTL_##name,

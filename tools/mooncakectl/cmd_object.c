@@ -31,6 +31,7 @@ enum mc_exit mc_cmd_put(struct mc_ctl *ctl)
     }
     options.soft_pin = ctl->soft_pin;
     options.hard_pin = ctl->hard_pin;
+    options.upsert = ctl->upsert;
     err = mooncake_put(ctl->client, key, data, len, &options, ctl->timeout_ms);
     free(data);
     if (err != MOONCAKE_OK) {

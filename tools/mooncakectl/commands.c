@@ -9,9 +9,11 @@
 
 static const struct mc_command commands[] = {
     {"put", "KEY FILE|-", "store a file's bytes, or those of the standard input, under a key",
-     "A key that exists keeps its value; then the exit status is 1.", 2, 2,
+     "A key that exists keeps its value, and the exit status is 1; unless --upsert is given: then\n"
+     "readers see the old value or the new one, each whole.",
+     2, 2,
      MC_OPTION_BIT(MC_CTL_REPLICAS) | MC_OPTION_BIT(MC_CTL_SOFT_PIN) |
-         MC_OPTION_BIT(MC_CTL_HARD_PIN),
+         MC_OPTION_BIT(MC_CTL_HARD_PIN) | MC_OPTION_BIT(MC_CTL_UPSERT),
      true, mc_cmd_put},
     {"get", "KEY [FILE|-]", "write a key's value to a file, or to the standard output",
      "FILE appears whole or not at all; a file of that name is replaced at once.", 1, 2, 0, true,
