@@ -1,24 +1,19 @@
-/* The contract of puts: what a key holds when its writer is killed, is slow, or is not alone. */
+/* The contract of puts: two of one key, batches of all kinds, what cannot fit, and nothing at all.
+ */
 #include "integration/contract.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#define LARGE (16 * MIB)
 
 #ifdef MC_TEST_SANITIZED
 #define SMALL_ROUNDS 60u
 #define LARGE_ROUNDS 6u
 #else
-#define SMALL_ROUNDS 600u
-#define LARGE_ROUNDS 36u
+#define SMALL_ROUNDS 1000u
+#define LARGE_ROUNDS 100u
 #endif
 
 static int setup(void **state)
@@ -29,141 +24,9 @@ static int setup(void **state)
         return -1;
     }
     c = *state;
-    c->pool.transport = "tcp"; /* so that a frozen store holds its writers up */
     pool_start_store(&c->pool, 0, "64MiB");
     contract_begin(c);
     return 0;
-}
-
-/* ---- writers that can be killed ---------------------------------------------------------- */
-
-/* This program, as another process: puts one value and ends with 0 if that succeeded, else with
- * the error, positive and cut to a byte. */
-static int write_one(const char *master, const char *key)
-{
-    mooncake_client_options options;
-    mooncake_client *client = NULL;
-    uint8_t *data = malloc(LARGE);
-    mooncake_err err;
-
-    mooncake_client_options_init(&options);
-    options.master = master;
-    options.transport = "tcp";
-    if (data == NULL || mooncake_client_open(&options, &client) != MOONCAKE_OK) {
-        return 1;
-    }
-    value_make(data, LARGE, key, 1);
-    err = mooncake_put(client, key, data, LARGE, NULL, 30000);
-    mooncake_client_close(client);
-    free(data);
-    return -(int)err & 0xff;
-}
-
-static pid_t start_writer(struct contract *c, const char *key)
-{
-    char program[] = "/proc/self/exe", verb[] = "write", name[32];
-    char *argv[] = {program, verb, c->pool.master_address, name, NULL};
-    pid_t pid;
-
-    (void)snprintf(name, sizeof(name), "%s", key);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)execv(program, argv);
-        _exit(127);
-    }
-    return pid;
-}
-
-static void see_writing(void *arg, const mooncake_key_status *status)
-{
-    *(bool *)arg = strcmp(status->state, "writing") == 0;
-}
-
-static bool is_being_written(void *arg)
-{
-    struct contract *c = arg;
-    bool writing = false;
-    mooncake_err err = mooncake_admin_key(c->client, "k", 1000, see_writing, &writing);
-
-    return err == MOONCAKE_OK && writing;
-}
-
-static void assert_reads_as_absent(struct contract *c, const char *key)
-{
-    mooncake_err err = value_get(c->client, key, LARGE, 1, 2000);
-    bool exists = true;
-
-    assert_true(err == MOONCAKE_ENOENT || err == MOONCAKE_ENOTREADY);
-    assert_int_equal(mooncake_exist(c->client, key, 2000, &exists), MOONCAKE_OK);
-    assert_false(exists);
-}
-
-static bool can_be_put(void *arg)
-{
-    struct contract *c = arg;
-    mooncake_err err = value_put(c->client, "k", LARGE, 2, NULL, 5000);
-
-    assert_true(err == MOONCAKE_OK || err == MOONCAKE_EEXIST);
-    return err == MOONCAKE_OK;
-}
-
-static bool is_one_value(void *arg)
-{
-    mooncake_pool_status status;
-
-    contract_status(arg, &status);
-    assert_true(status.used >= LARGE);
-    return status.used < LARGE + MIB && status.keys == 1;
-}
-
-static void put__of_a_killed_writer_leaves_no_key_and_its_space_comes_back(void **state)
-{
-    struct contract *c = *state;
-    uint64_t start_ms = now_ms();
-    pid_t writer;
-
-    daemon_freeze(&c->pool.stores[0]);
-    writer = start_writer(c, "k");
-    assert_true(wait_until(is_being_written, c, 20));
-    assert_int_equal(kill(writer, SIGKILL), 0);
-    assert_int_equal(waitpid(writer, NULL, 0), writer);
-    daemon_wake(&c->pool.stores[0]);
-    assert_reads_as_absent(c, "k");
-    contract_check_books(c);
-    start_ms = now_ms();
-    assert_true(wait_until(can_be_put, c, (DISCARD_MS + SLACK_MS) / 1000));
-    assert_int_equal(value_get(c->client, "k", LARGE, 2, 5000), MOONCAKE_OK);
-    assert_true(wait_until(is_one_value, c, (RELEASE_MS + SLACK_MS) / 1000));
-    assert_true(now_ms() - start_ms <= RELEASE_MS + SLACK_MS);
-    assert_int_equal(value_get(c->client, "k", LARGE, 2, 5000), MOONCAKE_OK);
-    contract_check(c);
-}
-
-static void put__of_a_writer_that_is_too_slow_fails_and_changes_nothing(void **state)
-{
-    struct contract *c = *state;
-    int status = 0;
-    pid_t writer;
-
-    daemon_freeze(&c->pool.stores[0]);
-    writer = start_writer(c, "k");
-    assert_true(wait_until(is_being_written, c, 20));
-    assert_int_equal(kill(writer, SIGSTOP), 0);
-    assert_int_equal(waitpid(writer, NULL, WUNTRACED), writer);
-    daemon_wake(&c->pool.stores[0]);
-    assert_true(wait_until(can_be_put, c, (DISCARD_MS + SLACK_MS) / 1000));
-    assert_int_equal(kill(writer, SIGCONT), 0);
-    /* It goes on writing into its own space and ends its own attempt, which is none any more. */
-    assert_int_equal(waitpid(writer, &status, 0), writer);
-    assert_true(WIFEXITED(status));
-    assert_int_not_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(value_get(c->client, "k", LARGE, 2, 5000), MOONCAKE_OK);
-    contract_check_books(c);
-    assert_true(wait_until(is_one_value, c, (RELEASE_MS + SLACK_MS) / 1000));
-    assert_int_equal(value_get(c->client, "k", LARGE, 2, 5000), MOONCAKE_OK);
-    contract_check(c);
 }
 
 /* ---- two writers ------------------------------------------------------------------------- */
@@ -293,7 +156,7 @@ static void race_rounds(struct contract *c, size_t len, unsigned rounds)
         struct writer *w = &race.writers[i];
 
         *w = (struct writer){.race = &race, .version = 10 + i, .data = malloc(len)};
-        w->client = contract_open(c, NULL, 10000);
+        w->client = contract_open(c, i == 0 ? "tcp" : "shm,tcp", 10000);
         assert_int_equal(pthread_create(&w->thread, NULL, write_in_rounds, w), 0);
     }
     for (unsigned i = 0; i < rounds; i++) {
@@ -439,20 +302,15 @@ static void values__that_are_empty_and_keys_that_are_missing_differ_on_every_rou
     contract_check(c);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, contract_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(put__of_a_killed_writer_leaves_no_key_and_its_space_comes_back),
-        TEST(put__of_a_writer_that_is_too_slow_fails_and_changes_nothing),
         TEST(put__of_one_key_by_two_at_once_leaves_one_whole_value),
         TEST(batch__of_all_kinds_gives_one_code_per_item_and_harms_no_neighbour),
         TEST(put__that_can_never_fit_is_refused_at_once_and_evicts_nothing),
         TEST(values__that_are_empty_and_keys_that_are_missing_differ_on_every_route),
     };
 
-    if (argc == 4 && strcmp(argv[1], "write") == 0) {
-        return write_one(argv[2], argv[3]);
-    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
