@@ -156,8 +156,19 @@ static bool place_one_piece(struct replica *replica)
 
 /* ---- many pieces --------------------------------------------------------------------------- */
 
+/* Bytes that this segment can take before eviction begins in it. */
+static uint64_t below_watermark(const struct replica *replica, const struct mc_segment *segment)
+{
+    double const high = replica->allocator->env->options.high_watermark *
+                        (double)mc_extalloc_capacity(segment->alloc);
+    uint64_t const used = mc_extalloc_used(segment->alloc);
+
+    return high > (double)used ? (uint64_t)high - used : 0;
+}
+
 /* Where the longest piece can be had now, and how long it can be. */
-static struct mc_segment *longest(const struct replica *replica, uint64_t *out_bytes)
+static struct mc_segment *longest(const struct replica *replica, bool keep_below_watermark,
+                                  uint64_t *out_bytes)
 {
     const struct mc_segments *segments = replica->allocator->segments;
     struct mc_segment *best = NULL;
@@ -165,8 +176,11 @@ static struct mc_segment *longest(const struct replica *replica, uint64_t *out_b
     *out_bytes = 0;
     for (uint32_t i = 0; i < segments->placeable_count; i++) {
         struct mc_segment *const segment = segments->placeable[i];
-        uint64_t const largest = mc_extalloc_largest(segment->alloc);
+        uint64_t largest = mc_extalloc_largest(segment->alloc);
 
+        if (keep_below_watermark && largest > below_watermark(replica, segment)) {
+            largest = below_watermark(replica, segment);
+        }
         if (largest > *out_bytes && allowed(replica, segment)) {
             *out_bytes = largest / MC_EXTENT_ALIGN * MC_EXTENT_ALIGN;
             best = segment;
@@ -175,7 +189,7 @@ static struct mc_segment *longest(const struct replica *replica, uint64_t *out_b
     return best;
 }
 
-static bool place_pieces(struct replica *replica)
+static bool place_pieces_within(struct replica *replica, bool keep_below_watermark)
 {
     const struct mc_segments *segments = replica->allocator->segments;
     uint64_t left = replica->ask->value_len;
@@ -185,7 +199,7 @@ static bool place_pieces(struct replica *replica)
     }
     for (unsigned i = 0; i < MC_EXTENTS_MAX; i++) {
         uint64_t bytes;
-        struct mc_segment *const segment = longest(replica, &bytes);
+        struct mc_segment *const segment = longest(replica, keep_below_watermark, &bytes);
         uint64_t piece;
 
         if (segment == NULL || bytes <= MC_EXTENT_HEADER_LEN) {
@@ -202,6 +216,12 @@ static bool place_pieces(struct replica *replica)
     }
     give_from(replica->allocator, replica->slots, replica->first_slot);
     return false;
+}
+
+/* Filling one segment to the brim would have eviction come for this very object. */
+static bool place_pieces(struct replica *replica)
+{
+    return place_pieces_within(replica, true) || place_pieces_within(replica, false);
 }
 
 /* ---- with eviction ------------------------------------------------------------------------- */

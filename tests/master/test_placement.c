@@ -174,6 +174,21 @@ static void placement__preferred_segments_come_first_while_they_have_room(void *
 
 /* ---- pieces -------------------------------------------------------------------------------- */
 
+static void placement__a_value_larger_than_any_segment_stays(void **state)
+{
+    struct pool pool;
+
+    (void)state;
+    pool_options(&pool);
+    pool_open(&pool);
+    (void)pool_mount(&pool, "a:1", "host-a", 1, 16 * MIB);
+    (void)pool_mount(&pool, "b:1", "host-b", 2, 16 * MIB);
+    assert_int_equal(pool_put(&pool, "large", 24 * MIB), MOONCAKE_OK);
+    pool_settle(&pool); /* neither segment is above its watermark, so nothing is evicted */
+    assert_true(pool_has(&pool, "large"));
+    pool_close(&pool);
+}
+
 static void placement__a_value_is_cut_over_fragments_and_segments(void **state)
 {
     struct pool pool;
@@ -351,6 +366,7 @@ int main(void)
         cmocka_unit_test(placement__freed_space_fits_any_size_again),
         cmocka_unit_test(placement__unequal_segments_fill_to_the_same_ratio),
         cmocka_unit_test(placement__a_newcomer_gets_more_than_its_share_and_less_than_nine_tenths),
+        cmocka_unit_test(placement__a_value_larger_than_any_segment_stays),
         cmocka_unit_test(placement__suspect_and_leaving_segments_get_nothing_new),
     };
 
