@@ -56,7 +56,7 @@ static const struct mc_option option_table[] = {
     OPTION(allow_evict_soft_pinned_objects, BOOL, "true",
            "evict soft-pinned objects when nothing else can be"),
     OPTION(log_level, TEXT, "info", "error, warn, info, debug or off"),
-    OPTION(poll_us, U32, "50", "time to poll for work before sleeping, in microseconds",
+    OPTION(poll_us, U32, "0", "time to poll for work before sleeping, in microseconds",
            .max = 1000000),
 };
 

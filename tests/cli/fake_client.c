@@ -217,6 +217,7 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
     mooncake_pool_status s = {
         .struct_size = sizeof(s),
         .capacity = 1ULL << 50,
+        .segments = 2,
         .used = 1ULL << 49,
         .keys = 1234567,
         .hits = 9007199254740993, /* no double holds this */

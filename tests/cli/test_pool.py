@@ -128,6 +128,13 @@ class Objects(OnePool):
                 self.assertIn("[EBADKEY -400]", err)
                 self.assertLess(len(err), 1000)
 
+    def test_a_pool_without_stores(self):
+        with Pool(PROGRAMS, []) as pool:
+            status, out, err = run(pool.address, "put", "k", "-", data=b"x")
+            self.assertEqual((status, out), (4, b""))
+            self.assertIn("no store has joined the pool", err)
+            self.assertIn("[ENOSPACE -200]", err)
+
     def test_a_value_that_can_never_fit(self):
         with Pool(PROGRAMS, ["16MiB", "16MiB"]) as pool:
             self.assertEqual(run(pool.address, "put", "small", "-", data=b"x")[0], 0)
@@ -137,8 +144,7 @@ class Objects(OnePool):
             self.assertEqual(run(pool.address, "get", "small")[:2], (0, b"x"))
             self.assertEqual(run(pool.address, "exist", "huge")[0], 1)
             fits = random.Random(3).randbytes(24 << 20)
-            # Pinned: it fills a segment beyond the watermark, so eviction would take it next.
-            self.assertEqual(run(pool.address, "put", "wide", "-", "--hard-pin", data=fits)[0], 0)
+            self.assertEqual(run(pool.address, "put", "wide", "-", data=fits)[0], 0)
             self.assertTrue(run(pool.address, "get", "wide")[1] == fits, "cut over two segments")
 
 

@@ -10,6 +10,17 @@
 /* How a key stands in a message: enough of it to know which one. */
 #define KEY "\"%.80s\""
 
+/* "No space" of a pool without memory has another cure than that of a full one. */
+static bool has_no_stores(struct mc_ctl *ctl)
+{
+    mooncake_pool_status status;
+
+    (void)memset(&status, 0, sizeof(status));
+    status.struct_size = sizeof(status);
+    return mooncake_admin_status(ctl->client, ctl->timeout_ms, &status) == MOONCAKE_OK &&
+           status.segments == 0;
+}
+
 enum mc_exit mc_cmd_put(struct mc_ctl *ctl)
 {
     const char *key = ctl->words[0];
@@ -34,6 +45,12 @@ enum mc_exit mc_cmd_put(struct mc_ctl *ctl)
     options.upsert = ctl->upsert;
     err = mooncake_put(ctl->client, key, data, len, &options, ctl->timeout_ms);
     free(data);
+    if (err == MOONCAKE_ENOSPACE && has_no_stores(ctl)) {
+        return mc_fail_plain(ctl, MC_EXIT_FAILED,
+                             "cannot put " KEY ": no store has joined the pool; start one with "
+                             "mooncake_store --segment=SIZE [ENOSPACE -200]",
+                             key);
+    }
     if (err != MOONCAKE_OK) {
         return mc_fail(ctl, err, "cannot put " KEY, key);
     }
