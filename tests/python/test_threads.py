@@ -17,6 +17,21 @@ GAP_SECONDS_MAX = 0.2
 TRIES = 4  # the machine may be busy with others; a lock that is held is held each time
 
 
+def freeze(pid):
+    """Stop a process, and return when each of its threads has stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 10
+    while True:
+        states = set()
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as stat:
+                states.add(stat.read().rpartition(")")[2].split()[0])
+        if states == {"T"}:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {pid} does not stop: {states}")
+
+
 class Heartbeat:
     """A thread that wants to run each 10 ms. `gap` is the longest it had to wait."""
 
@@ -173,7 +188,7 @@ class Heartbeats(unittest.TestCase):
                      lambda: bytes(self.store.get_buffer("k"))):
             def wait():
                 values = []
-                os.kill(self.frozen.process.pid, signal.SIGSTOP)
+                freeze(self.frozen.process.pid)
                 thread = threading.Thread(target=lambda: values.append(call()))
                 thread.start()
                 thread.join(0.7)
