@@ -43,8 +43,8 @@ static const struct mc_command commands[] = {
     {"why-full", "", "show what keeps the pool's bytes from new objects", NULL, 0, 0, 0, true,
      mc_cmd_why_full},
     {"verify", "", "recount everything on the master and compare its gauges",
-     "Exit status 0: they agree; 1: they do not. The master answers nobody else meanwhile, about\n"
-     "0.1 s per million keys.",
+     "Exit status 0: they agree; 1: they do not. The master answers nobody else meanwhile:\n"
+     "the more keys there are, the longer.",
      0, 0, 0, true, mc_cmd_verify},
     {"config", "", "show the master's effective configuration and where each value comes from",
      NULL, 0, 0, 0, true, mc_cmd_config},
