@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/option.h"
 #include "io/loop.h"
+#include "io/service.h"
 #include "master/master.h"
 
 #define EXIT_FAILED 1
@@ -163,6 +164,7 @@ static mooncake_err write_port_file(const char *path, const struct mc_master *ma
 struct run {
     struct mc_loop *loop;
     struct mc_master *master;
+    struct mc_service *service;
     unsigned signals;
 };
 
@@ -179,10 +181,23 @@ static void on_signal(void *arg, int signum)
 
     mc_log_info("master.stopping", "signal=%d", signum);
     if (run->signals++ == 0) {
+        mc_service_stopping(run->service);
         mc_master_drain(run->master, DRAIN_GRACE_MS, on_drained, run);
     } else {
         mc_loop_stop_soon(run->loop);
     }
+}
+
+static void say_serving(struct run *run)
+{
+    char line[128];
+
+    (void)snprintf(line, sizeof(line), "serving rpc_port=%u metrics_port=%u",
+                   mc_master_rpc_port(run->master), mc_master_metrics_port(run->master));
+    (void)printf("%s %s pid=%ld\n", MC_MASTER_PROGRAM, line, (long)getpid());
+    (void)fflush(stdout);
+    mc_service_status(run->service, line);
+    mc_service_ready(run->service);
 }
 
 static mooncake_err serve(struct run *run, const struct conf *conf)
@@ -191,10 +206,7 @@ static mooncake_err serve(struct run *run, const struct conf *conf)
     if (conf->port_file[0] != '\0') {
         MC_TRY(write_port_file(conf->port_file, run->master));
     }
-    (void)printf("%s serving rpc_port=%u metrics_port=%u pid=%ld\n", MC_MASTER_PROGRAM,
-                 mc_master_rpc_port(run->master), mc_master_metrics_port(run->master),
-                 (long)getpid());
-    (void)fflush(stdout);
+    say_serving(run);
     mc_loop_run(run->loop);
     return MOONCAKE_OK;
 }
@@ -234,11 +246,15 @@ static mooncake_err run_master(const struct conf *conf, const struct mc_config_r
     master_options_from(conf, &options);
     options.config = config;
     MC_TRY(mc_loop_create(conf->poll_us, &run.loop));
-    err = mc_master_create(run.loop, &options, &run.master);
+    err = mc_service_create(run.loop, &run.service);
+    if (err == MOONCAKE_OK) {
+        err = mc_master_create(run.loop, &options, &run.master);
+    }
     if (err == MOONCAKE_OK) {
         err = serve(&run, conf);
     }
     mc_master_destroy(&run.master);
+    mc_service_destroy(&run.service);
     mc_loop_destroy(&run.loop);
     return err;
 }

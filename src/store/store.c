@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "io/service.h"
 #include "store/store_serve.h"
 
 /* A store that was killed and started again finds its old mount alive until the master's client
@@ -52,6 +53,7 @@ struct daemon {
     const struct mc_store_config *config;
     struct mc_loop *loop;
     struct mc_store *store;
+    struct mc_service *service;
     uint64_t lent; /* bytes */
     uint64_t started_ns;
     bool joined_once;
@@ -132,18 +134,29 @@ static void on_join_failed(struct daemon *daemon, mooncake_err err)
     }
 }
 
+static void say(struct daemon *daemon, const char *what)
+{
+    char status[256];
+
+    (void)snprintf(status, sizeof(status), "%s; master %s", what, daemon->config->master);
+    mc_service_status(daemon->service, status);
+}
+
 static void on_state(void *arg, enum mc_store_state state, mooncake_err err)
 {
     struct daemon *daemon = arg;
 
     switch (state) {
     case MC_STORE_JOINING:
+        say(daemon, "tries to join");
         on_join_failed(daemon, err);
         break;
     case MC_STORE_JOINED:
+        say(daemon, "lends memory");
         on_joined(daemon);
         break;
     case MC_STORE_LEAVING:
+        mc_service_stopping(daemon->service);
         break;
     case MC_STORE_LEFT:
         mc_loop_stop_soon(daemon->loop);
@@ -233,11 +246,15 @@ mooncake_err mc_store_run(const struct mc_store_config *config)
     if (err != MOONCAKE_OK) {
         return err;
     }
-    err = open_store(&daemon);
+    err = mc_service_create(daemon.loop, &daemon.service);
+    if (err == MOONCAKE_OK) {
+        err = open_store(&daemon);
+    }
     if (err == MOONCAKE_OK) {
         err = mc_loop_on_signal(daemon.loop, on_signal, &daemon);
     }
     if (err == MOONCAKE_OK) {
+        mc_service_ready(daemon.service); /* a master that is away is no reason to hold up a boot */
         mc_loop_run(daemon.loop);
         err = daemon.err;
         if (err != MOONCAKE_OK) {
@@ -245,6 +262,7 @@ mooncake_err mc_store_run(const struct mc_store_config *config)
         }
     }
     mc_store_close(&daemon.store);
+    mc_service_destroy(&daemon.service);
     mc_loop_destroy(&daemon.loop);
     return err;
 }
