@@ -10,6 +10,7 @@
  *   MOONCAKE_EINVAL        a pointer that must not be NULL is, a count or length is out of range
  *   MOONCAKE_ENOMEM        this process is out of memory
  *   MOONCAKE_ETIMEDOUT     the deadline has passed
+ *   MOONCAKE_ECANCELED     this thread's interrupt hook ended it (mooncake_set_interrupt())
  *   MOONCAKE_ERPC          the master could not be reached, or the connection to it was lost
  *   MOONCAKE_EUNAVAILABLE  the client is closing, or this is a forked child
  * mooncake_last_error() has the sentence. After any return nothing writes to a caller's buffer.
@@ -291,6 +292,17 @@ MOONCAKE_API mooncake_err mooncake_batch_remove(mooncake_client *client, const c
 MOONCAKE_API mooncake_err mooncake_register_buffer(mooncake_client *client, void *data,
                                                    uint64_t len);
 MOONCAKE_API mooncake_err mooncake_unregister_buffer(mooncake_client *client, void *data);
+
+/**
+ * Let the calling thread end its own calls early. While a call of this thread waits, it asks
+ * @p asked about ten times a second; when that returns true, the call ends as it does at its
+ * deadline, but with MOONCAKE_ECANCELED, which also is the verdict of a batch's items that were not
+ * done. Valid for every client, also for mooncake_client_open(), until set again.
+ *
+ * @param asked  runs on this thread, inside the call: it must not call this library. NULL: no hook
+ * @param arg    handed to @p asked
+ */
+MOONCAKE_API void mooncake_set_interrupt(bool (*asked)(void *arg), void *arg);
 
 /** Name under which this process' segment is mounted ("host:port"), or the host name if none is.
  * Valid as long as the client. */

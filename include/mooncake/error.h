@@ -44,6 +44,7 @@ extern "C" {
     X(ECHECKSUM, -801, OBJECT, "checksum mismatch")                                                \
     X(ERPC, -900, PEER, "remote procedure call failed")                                            \
     X(ETIMEDOUT, -901, PEER, "timed out")                                                          \
+    X(ECANCELED, -902, CALL, "interrupted by the caller")                                          \
     X(EUNAVAILABLE, -1010, CLIENT, "not available in this state")                                  \
     X(EMODE, -1011, CLIENT, "not available in this mode")                                          \
     X(ENOTSUP, -1012, CALL, "not supported")                                                       \

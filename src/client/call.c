@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/interrupt.h"
+
 /* ---- the frame --------------------------------------------------------------------------- */
 
 mooncake_err mc_client_enter(mooncake_client *client)
@@ -48,6 +50,7 @@ mooncake_err mc_call_begin(mooncake_client *client, uint32_t timeout_ms, struct 
     MC_TRY(mc_client_enter(client));
     call->client = client;
     call->note[0] = '\0';
+    call->late = MOONCAKE_ETIMEDOUT;
     call->deadline_ns =
         mc_deadline_ns(mc_monotonic_ns(), timeout_ms == 0 ? client->timeout_ms : timeout_ms);
     err = mc_engine_borrow(&client->engines, call->deadline_ns, &call->engine);
@@ -63,6 +66,9 @@ mooncake_err mc_call_end(struct mc_call *call, const char *what, mooncake_err er
     mc_client_leave(call->client);
     if (err == MOONCAKE_OK) {
         mc_err_clear(); /* what went wrong on the way was mended */
+    } else if (err == MOONCAKE_ECANCELED) {
+        (void)mc_err_set(err, "%s: ended early because this thread's interrupt hook asked for it",
+                         what);
     } else if (call->note[0] != '\0') {
         (void)mc_err_set(err, "%s: %s", what, call->note);
     } else {
@@ -73,10 +79,21 @@ mooncake_err mc_call_end(struct mc_call *call, const char *what, mooncake_err er
 
 mooncake_err mc_call_run(struct mc_call *call, const bool *done)
 {
-    if (*done) {
-        return MOONCAKE_OK;
+    while (!*done) {
+        uint64_t until_ns = mc_interrupt_slice_ns(call->deadline_ns);
+
+        if (mc_loop_run_until(call->engine->loop, done, until_ns) == MOONCAKE_OK) {
+            break;
+        }
+        if (!mc_call_expired(call) && mc_interrupt_asked()) {
+            call->deadline_ns = mc_monotonic_ns();
+            call->late = MOONCAKE_ECANCELED;
+        }
+        if (mc_call_expired(call)) {
+            return call->late;
+        }
     }
-    return mc_loop_run_until(call->engine->loop, done, call->deadline_ns);
+    return MOONCAKE_OK;
 }
 
 bool mc_call_expired(const struct mc_call *call)

@@ -15,6 +15,7 @@ struct mc_call {
     mooncake_client *client;
     struct mc_engine *engine;
     uint64_t deadline_ns;
+    mooncake_err late; /* verdict of what is not done by the deadline: ETIMEDOUT, or ECANCELED */
     /* The sentence about the latest failure worth telling; "" if there is none. */
     char note[400];
 };
@@ -33,7 +34,8 @@ mooncake_err mc_call_end(struct mc_call *call, const char *what, mooncake_err er
 mooncake_err mc_client_enter(mooncake_client *client) MC_MUST_CHECK;
 void mc_client_leave(mooncake_client *client);
 
-/** Run the engine's loop until *done or the deadline (ETIMEDOUT). */
+/** Run the engine's loop until *done, else call->late: at the deadline, or when the thread's
+ * interrupt hook asks for it, which then has moved the deadline to now. */
 mooncake_err mc_call_run(struct mc_call *call, const bool *done) MC_MUST_CHECK;
 bool mc_call_expired(const struct mc_call *call);
 /** Keep a sentence for the end of the call. */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "client/interrupt.h"
 
 /* Bytes that one engine's replies may take at a time: two replies at the wire's limit, unpacked. */
 #define WINDOW_ARENA_MAX ((size_t)512 << 20)
@@ -124,18 +125,30 @@ void mc_engine_pool_fini(struct mc_engine_pool *pool)
     (void)pthread_mutex_destroy(&pool->lock);
 }
 
+/* The lock is held; it is let go of while waiting, and while the hook is asked. */
 static mooncake_err wait_for_return(struct mc_engine_pool *pool, uint64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / MC_NS_PER_S),
-                             .tv_nsec = (long)(deadline_ns % MC_NS_PER_S)};
+    uint64_t until_ns = mc_interrupt_slice_ns(deadline_ns);
+    struct timespec until = {.tv_sec = (time_t)(until_ns / MC_NS_PER_S),
+                             .tv_nsec = (long)(until_ns % MC_NS_PER_S)};
+    bool asked;
 
-    if (pthread_cond_timedwait(&pool->returned, &pool->lock, &until) == ETIMEDOUT) {
+    if (pthread_cond_timedwait(&pool->returned, &pool->lock, &until) != ETIMEDOUT) {
+        return MOONCAKE_OK;
+    }
+    if (until_ns == deadline_ns) {
         return mc_err_set(MOONCAKE_ETIMEDOUT,
                           "all %u engines were busy with other calls until the deadline; raise "
                           "engines_max, or make fewer calls at a time",
                           pool->options.engines_max);
     }
-    return MOONCAKE_OK;
+    (void)pthread_mutex_unlock(&pool->lock);
+    asked = mc_interrupt_asked();
+    (void)pthread_mutex_lock(&pool->lock);
+    return asked
+               ? mc_err_set(MOONCAKE_ECANCELED, "ended early while all engines were busy, because "
+                                                "this thread's interrupt hook asked for it")
+               : MOONCAKE_OK;
 }
 
 /* An idle engine, or permission (NULL) to make one. */

@@ -105,7 +105,7 @@ void mc_get_end_round(struct mc_get_window *window)
         }
     }
     if (left == 0 || expired) {
-        finish_window(window, MOONCAKE_ETIMEDOUT);
+        finish_window(window, window->job->base.call->late);
         return;
     }
     window->round++;
@@ -166,7 +166,7 @@ static void pump(struct mc_get_job *job)
     job->pumping = true;
     while (job->base.next < job->base.count && job->base.busy < MC_WINDOWS_MAX) {
         struct mc_get_window *window = job->windows;
-        mooncake_err err = MOONCAKE_ETIMEDOUT;
+        mooncake_err err = job->base.call->late;
 
         while (window->state != MC_GET_IDLE) {
             window++;
@@ -226,7 +226,7 @@ void mc_get_set_alarm(struct mc_get_job *job)
 /* The deadline has come: make the caller's memory quiet. */
 static void cancel(struct mc_get_job *job)
 {
-    fail_rest(job, MOONCAKE_ETIMEDOUT);
+    fail_rest(job, job->base.call->late);
     for (unsigned i = 0; i < MC_WINDOWS_MAX; i++) {
         struct mc_get_window *window = &job->windows[i];
 
@@ -238,7 +238,7 @@ static void cancel(struct mc_get_job *job)
             break;
         case MC_GET_ASKING:
             mc_ask_time_out(&window->ask);
-            finish_window(window, MOONCAKE_ETIMEDOUT);
+            finish_window(window, window->job->base.call->late);
             break;
         }
     }

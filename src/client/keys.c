@@ -180,7 +180,7 @@ static void pump(struct keys_job *job)
     job->pumping = true;
     while (job->base.next < job->base.count && job->base.busy < MC_WINDOWS_MAX) {
         struct window *window = job->windows;
-        mooncake_err err = MOONCAKE_ETIMEDOUT;
+        mooncake_err err = job->base.call->late;
 
         while (window->busy) {
             window++;
@@ -200,13 +200,13 @@ static void pump(struct keys_job *job)
 
 static void cancel(struct keys_job *job)
 {
-    fail_rest(job, MOONCAKE_ETIMEDOUT);
+    fail_rest(job, job->base.call->late);
     for (unsigned i = 0; i < MC_WINDOWS_MAX; i++) {
         struct window *window = &job->windows[i];
 
         if (window->busy) {
             mc_ask_time_out(&window->ask);
-            fail_window(window, MOONCAKE_ETIMEDOUT);
+            fail_window(window, job->base.call->late);
             finish_window(window);
         }
     }

@@ -170,7 +170,7 @@ static void pump(struct mc_put_job *job)
     job->pumping = true;
     while (job->base.next < job->base.count && job->base.busy < MC_WINDOWS_MAX) {
         struct mc_put_window *window = job->windows;
-        mooncake_err err = MOONCAKE_ETIMEDOUT;
+        mooncake_err err = job->base.call->late;
 
         while (window->state != MC_PUT_IDLE) {
             window++;
@@ -230,7 +230,7 @@ void mc_put_set_alarm(struct mc_put_job *job)
 /* The deadline has come: make the caller's memory quiet and leave no half-written object. */
 static void cancel(struct mc_put_job *job)
 {
-    fail_rest(job, MOONCAKE_ETIMEDOUT);
+    fail_rest(job, job->base.call->late);
     for (unsigned i = 0; i < MC_WINDOWS_MAX; i++) {
         struct mc_put_window *window = &job->windows[i];
 
@@ -246,7 +246,7 @@ static void cancel(struct mc_put_job *job)
             mc_ask_time_out(&window->start_ask);
             mc_ask_time_out(&window->end_ask);
             mc_ask_time_out(&window->revoke_ask);
-            mc_put_fail_window(window, MOONCAKE_ETIMEDOUT);
+            mc_put_fail_window(window, job->base.call->late);
             mc_put_finish_window(window);
             break;
         }

@@ -130,7 +130,7 @@ static mooncake_err prepare_end(struct mc_put_window *window, bool expired)
         }
         undo = expired || must_undo(job, entry);
         if (expired) { /* the deadline is everybody's fate, not this entry's verdict */
-            entry->item->err = MOONCAKE_ETIMEDOUT;
+            entry->item->err = job->base.call->late;
         } else if (undo) {
             mc_put_judge(job, entry, entry->why);
         }
@@ -189,7 +189,7 @@ static void begin_ending(struct mc_put_window *window)
             tell_in_passing(window, &window->end_ask, MC_METHOD_PUT_END, &window->end,
                             &window->ended);
         }
-        mc_put_fail_window(window, expired ? MOONCAKE_ETIMEDOUT : err);
+        mc_put_fail_window(window, expired ? window->job->base.call->late : err);
         mc_put_finish_window(window);
         return;
     }

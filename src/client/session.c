@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "client/interrupt.h"
 
 struct mc_session {
     struct mc_loop *loop;
@@ -39,19 +40,25 @@ static void on_state(void *arg, enum mc_store_state state, mooncake_err err)
 
 static mooncake_err wait_joined(struct mc_session *session, uint64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / MC_NS_PER_S),
-                             .tv_nsec = (long)(deadline_ns % MC_NS_PER_S)};
-    mooncake_err err = MOONCAKE_OK;
-    int status = 0;
+    mooncake_err late = MOONCAKE_OK, err = MOONCAKE_OK;
 
     (void)pthread_mutex_lock(&session->lock);
-    while (!session->joined && session->err == MOONCAKE_OK && status != ETIMEDOUT) {
-        status = pthread_cond_timedwait(&session->changed, &session->lock, &until);
+    while (!session->joined && session->err == MOONCAKE_OK && late == MOONCAKE_OK) {
+        uint64_t until_ns = mc_interrupt_slice_ns(deadline_ns);
+        struct timespec until = {.tv_sec = (time_t)(until_ns / MC_NS_PER_S),
+                                 .tv_nsec = (long)(until_ns % MC_NS_PER_S)};
+
+        if (pthread_cond_timedwait(&session->changed, &session->lock, &until) == ETIMEDOUT) {
+            (void)pthread_mutex_unlock(&session->lock);
+            late = mc_monotonic_ns() >= deadline_ns ? MOONCAKE_ETIMEDOUT
+                   : mc_interrupt_asked()           ? MOONCAKE_ECANCELED
+                                                    : MOONCAKE_OK;
+            (void)pthread_mutex_lock(&session->lock);
+        }
     }
     if (!session->joined) {
-        err = session->err != MOONCAKE_OK
-                  ? mc_err_set(session->err, "%s", session->detail)
-                  : mc_err_set(MOONCAKE_ETIMEDOUT, "joining the pool took too long");
+        err = session->err != MOONCAKE_OK ? mc_err_set(session->err, "%s", session->detail)
+                                          : mc_err_set(late, "joining the pool took too long");
     }
     (void)pthread_mutex_unlock(&session->lock);
     return err;

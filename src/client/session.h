@@ -15,7 +15,7 @@ struct mc_session;
 /**
  * Join the pool: returns when the master has answered and the segments are mounted. @p options
  * are borrowed for the call; on_state and arg are set here. On an error (the first that joining
- * meets) nothing is left behind; ETIMEDOUT at the deadline.
+ * meets) nothing is left behind; ETIMEDOUT at the deadline, ECANCELED by the interrupt hook.
  */
 mooncake_err mc_session_open(const struct mc_store_options *options, uint64_t deadline_ns,
                              struct mc_session **out) MC_MUST_CHECK;

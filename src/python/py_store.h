@@ -15,12 +15,25 @@
 #include "mooncake/admin.h"
 #include "mooncake/client.h"
 
+/* ---- waiting (wait.c) ---------------------------------------------------------------------- */
+
+struct py_wait {
+    PyThreadState *state;
+    bool interrupted; /* SIGINT came meanwhile */
+};
+
+/** Let go of the interpreter lock. Until py_wait_end() SIGINT ends the library's calls early. */
+void py_wait_begin(struct py_wait *wait);
+/** Take the lock again, and hand SIGINT on to the interpreter. */
+void py_wait_end(struct py_wait *wait);
+
 /* Run a call that may wait, with the interpreter lock free. */
 #define PY_UNLOCKED(...)                                                                           \
     do {                                                                                           \
-        PyThreadState *py_state_ = PyEval_SaveThread();                                            \
+        struct py_wait py_wait_;                                                                   \
+        py_wait_begin(&py_wait_);                                                                  \
         __VA_ARGS__;                                                                               \
-        PyEval_RestoreThread(py_state_);                                                           \
+        py_wait_end(&py_wait_);                                                                    \
     } while (0)
 
 /* ---- arguments (args.c) -------------------------------------------------------------------- */

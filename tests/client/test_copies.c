@@ -175,6 +175,49 @@ static void get__from_a_store_that_hangs_ends_by_the_deadline(void **state)
     mute_port_close(&mute);
 }
 
+struct impatience {
+    unsigned asked, patience;
+};
+
+static bool lose_patience(void *arg)
+{
+    struct impatience *impatience = arg;
+
+    return ++impatience->asked > impatience->patience;
+}
+
+static void get__from_a_store_that_hangs_ends_when_the_hook_says_so(void **state)
+{
+    struct rig *rig = *state;
+    struct impatience impatience = {.patience = 2};
+    mooncake_err results[2];
+    const char *const keys[2] = {"k", "none"};
+    char space[2][16];
+    void *const data[2] = {space[0], space[1]};
+    const uint64_t caps[2] = {sizeof(space[0]), sizeof(space[1])};
+    struct mute_port mute;
+    uint64_t start_ns;
+
+    mute_port_open(&mute);
+    assert_int_equal(mooncake_put(rig->client, "k", "value", 6, NULL, 0), MOONCAKE_OK);
+    fake_master_set_addresses(rig->master, 0, mute.address);
+    mooncake_set_interrupt(lose_patience, &impatience);
+    start_ns = mc_monotonic_ns();
+    assert_int_equal(read_k(rig, 60000), MOONCAKE_ECANCELED);
+    assert_true(rig_ms_since(start_ns) < 10000);
+    assert_int_equal(impatience.asked, 3);
+    assert_non_null(strstr(mooncake_last_error(), "interrupt hook"));
+    impatience.patience = 0; /* from now on at once */
+    assert_int_equal(
+        mooncake_batch_get_into(rig->client, keys, data, caps, 2, 60000, results, NULL),
+        MOONCAKE_OK);
+    assert_int_equal(results[0], MOONCAKE_ECANCELED);
+    assert_int_equal(results[1], MOONCAKE_ENOENT);
+    mooncake_set_interrupt(NULL, NULL);
+    assert_int_equal(read_k(rig, 200), MOONCAKE_ETIMEDOUT);
+    mute_port_close(&mute);
+}
+
 static void get__leaves_a_store_that_hangs_for_another_copy_and_remembers(void **state)
 {
     struct rig *rig = *state;
@@ -269,6 +312,7 @@ int main(void)
         TEST2(get__from_a_dead_store_fails_unless_there_is_another_copy),
         TEST2(put__to_dead_stores_fails_and_leaves_no_key),
         TEST(get__from_a_store_that_hangs_ends_by_the_deadline),
+        TEST(get__from_a_store_that_hangs_ends_when_the_hook_says_so),
         TEST2(get__leaves_a_store_that_hangs_for_another_copy_and_remembers),
         TEST2(put__goes_on_without_a_copy_that_hangs),
         TEST(put__to_a_store_that_hangs_ends_by_the_deadline_and_its_space_waits),

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import signal
+import time
 import unittest
 
 from pool import Pool
@@ -18,6 +20,21 @@ def open_store(pool, segment=0, hostname="localhost"):
     if code != 0:
         raise AssertionError(f"setup returns {code}")
     return store
+
+
+def freeze(pid):
+    """Stop a process, and return when each of its threads has stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 10
+    while True:
+        states = set()
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as stat:
+                states.add(stat.read().rpartition(")")[2].split()[0])
+        if states == {"T"}:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {pid} does not stop: {states}")
 
 
 class Memory:

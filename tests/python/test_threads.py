@@ -6,7 +6,7 @@ import threading
 import time
 import unittest
 
-from rig import PROGRAMS, Memory, PoolTest, open_store
+from rig import PROGRAMS, Memory, PoolTest, freeze, open_store
 
 from pool import Pool
 
@@ -15,21 +15,6 @@ from mooncake.store import MooncakeDistributedStore
 MIB = 1 << 20
 GAP_SECONDS_MAX = 0.2
 TRIES = 4  # the machine may be busy with others; a lock that is held is held each time
-
-
-def freeze(pid):
-    """Stop a process, and return when each of its threads has stopped."""
-    os.kill(pid, signal.SIGSTOP)
-    deadline = time.monotonic() + 10
-    while True:
-        states = set()
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as stat:
-                states.add(stat.read().rpartition(")")[2].split()[0])
-        if states == {"T"}:
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"process {pid} does not stop: {states}")
 
 
 class Heartbeat:
