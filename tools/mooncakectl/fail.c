@@ -39,6 +39,7 @@ enum mc_exit mc_exit_of(mooncake_err err)
     case MOONCAKE_ENOREPLICA:
     case MOONCAKE_EREPLICABUSY:
     case MOONCAKE_ECHECKSUM:
+    case MOONCAKE_ECANCELED:
     case MOONCAKE_EUNAVAILABLE:
     case MOONCAKE_EMODE:
     case MOONCAKE_ENOTSUP:
