@@ -134,36 +134,53 @@ static const struct py_params multi_put_params = {
     .names = {"keys", "all_buffer_ptrs", "all_sizes", "config"},
     .required = 3};
 
-static PyObject *store_multi_put(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-                                 PyObject *kwnames)
+static const struct py_params multi_upsert_params = {
+    .method = "_batch_upsert_from_multi_buffers",
+    .names = {"keys", "all_buffer_ptrs", "all_sizes", "config"},
+    .required = 3};
+
+static PyObject *multi_put(PyObject *self, const struct py_params *params, PyObject *const *args,
+                           Py_ssize_t nargs, PyObject *kwnames)
 {
+    bool upsert = params == &multi_upsert_params;
     PyObject *v[PY_PARAMS_MAX];
     PyObject *list = NULL;
     struct py_put_options options;
     struct py_session *session;
     struct multi m;
 
-    if (!py_parse_args(&multi_put_params, args, nargs, kwnames, v) ||
-        !multi_init(&m, v[0], v[1], v[2])) {
+    if (!py_parse_args(params, args, nargs, kwnames, v) || !multi_init(&m, v[0], v[1], v[2])) {
         return NULL;
     }
     session = py_session_enter(self);
     if (session == NULL || m.ragged) {
         list = py_list_of_one(MOONCAKE_EINVAL, m.keys.count);
-    } else if (py_put_options_from(v[3], false, py_session_hostname(session), &options)) {
+    } else if (py_put_options_from(v[3], upsert, py_session_hostname(session), &options)) {
         PY_UNLOCKED((void)mooncake_batch_put_pieces(
             py_session_client(session), m.keys.items,
             (const mooncake_piece *const *)(const void *)m.firsts, m.counts, m.keys.count,
             &options.options, 0, m.results));
         py_put_options_free(&options);
         for (size_t i = 0; i < m.keys.count; i++) {
-            m.results[i] = m.results[i] == MOONCAKE_EEXIST ? MOONCAKE_OK : m.results[i];
+            m.results[i] = (mooncake_err)py_put_code(m.results[i], upsert);
         }
         list = py_list_of_codes(m.results, NULL, m.keys.count);
     }
     py_session_leave(session);
     multi_free(&m);
     return list;
+}
+
+static PyObject *store_multi_put(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                 PyObject *kwnames)
+{
+    return multi_put(self, &multi_put_params, args, nargs, kwnames);
+}
+
+static PyObject *store_multi_upsert(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                    PyObject *kwnames)
+{
+    return multi_put(self, &multi_upsert_params, args, nargs, kwnames);
 }
 
 static const struct py_params multi_get_params = {
@@ -202,6 +219,9 @@ PyMethodDef py_store_pieces_methods[] = {
     PY_METHOD("batch_put_from_multi_buffers", store_multi_put,
               "batch_put_from_multi_buffers($self, keys, all_buffer_ptrs, all_sizes, "
               "config=None)\n--\n\nOne code per key."),
+    PY_METHOD("_batch_upsert_from_multi_buffers", store_multi_upsert,
+              "_batch_upsert_from_multi_buffers($self, keys, all_buffer_ptrs, all_sizes, "
+              "config=None)\n--\n\nAs batch_put_from_multi_buffers; replaces."),
     PY_METHOD("batch_get_into_multi_buffers", store_multi_get,
               "batch_get_into_multi_buffers($self, keys, all_buffer_ptrs, all_sizes, "
               "prefer_alloc_in_same_node=False)\n--\n\nLength or negative code per key."),

@@ -16,14 +16,19 @@ from mooncake import _store
 from mooncake._store import BufferHandle
 from mooncake.ranges import RangeReads
 from mooncake.sizes import parse_size
+from mooncake.tensor_format import HEADER_BYTES, source_of, tensor_of_object
+from mooncake.tensor_shards import (ParallelAxis, ReadTarget, TensorParallelism, TensorShards,
+                                    WriterPartition)
+from mooncake.tensors import Tensors
 from mooncake.values import (Descriptor, DiskDescriptor, MemoryDescriptor, ObjectDataType,
                              ReplicaDescriptor, ReplicaStatus, ReplicateConfig, SoftPinAction,
                              TaskStatus, TaskType)
 
 __all__ = [
     "BufferHandle", "Descriptor", "DiskDescriptor", "MemoryDescriptor", "MooncakeDistributedStore",
-    "MooncakeHostMemAllocator", "ObjectDataType", "ReplicaDescriptor", "ReplicaStatus",
-    "ReplicateConfig", "SoftPinAction", "TaskStatus", "TaskType", "bind_to_numa_node",
+    "MooncakeHostMemAllocator", "ObjectDataType", "ParallelAxis", "ReadTarget", "ReplicaDescriptor",
+    "ReplicaStatus", "ReplicateConfig", "SoftPinAction", "TaskStatus", "TaskType",
+    "TensorParallelism", "WriterPartition", "bind_to_numa_node",
 ]
 
 INVALID_PARAMS = -600
@@ -92,7 +97,7 @@ def _check_protocol(protocol):
         _say("protocol rdma: not available here, TCP and shared memory are used")
 
 
-class MooncakeDistributedStore(RangeReads, _store.Store):
+class MooncakeDistributedStore(TensorShards, Tensors, RangeReads, _store.Store):
     """A client of a pool. Usable from many threads at once; not after a fork."""
 
     def setup(self, local_hostname=None, metadata_server=None, global_segment_size=None,
@@ -217,3 +222,24 @@ def bind_to_numa_node(node):
     allowed = processors & os.sched_getaffinity(0)
     if allowed:
         os.sched_setaffinity(0, allowed)
+
+
+def _tensor_metadata_size():
+    """Bytes that stand before a tensor's elements."""
+    return HEADER_BYTES
+
+
+def _serialize_tensor(tensor):
+    """The object that put_tensor() stores, as bytes."""
+    source = source_of(tensor)
+    if source is None:
+        raise TypeError("a torch tensor or a numpy array of at most 8 dimensions is expected")
+    pieces, alive = source.pieces()
+    data = b"".join(ctypes.string_at(*piece) for piece in pieces)
+    del alive
+    return data
+
+
+def _deserialize_tensor(data):
+    """The tensor of such bytes, or None."""
+    return tensor_of_object(bytearray(data))
