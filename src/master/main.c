@@ -14,22 +14,27 @@
 #include "base/option.h"
 #include "io/loop.h"
 #include "io/service.h"
+#include "master/http_metadata.h"
 #include "master/master.h"
 
 #define EXIT_FAILED 1
 #define EXIT_USAGE 2
 
+#define PORTS_LEN_MAX 128
+#define REPORT_MS 10000u
+
 /* Requests under way at SIGTERM may take so long; a second signal ends at once. */
 #define DRAIN_GRACE_MS 2000u
 
 struct conf {
-    uint16_t rpc_port, metrics_port;
-    char *rpc_address, *port_file, *log_level;
+    uint16_t rpc_port, metrics_port, http_metadata_server_port;
+    char *rpc_address, *port_file, *log_level, *http_metadata_server_host;
+    char *allocation_strategy, *cluster_id;
     uint64_t default_kv_lease_ttl, default_kv_soft_pin_ttl, client_ttl;
     uint64_t put_start_discard_timeout_sec, put_start_release_timeout_sec;
     double eviction_high_watermark_ratio, eviction_ratio;
-    bool allow_evict_soft_pinned_objects;
-    uint32_t poll_us;
+    bool allow_evict_soft_pinned_objects, enable_metric_reporting, enable_http_metadata_server;
+    uint32_t poll_us, rpc_thread_num;
 };
 
 #define OPTION(field, kind, ...) MC_OPTION(struct conf, field, kind, __VA_ARGS__)
@@ -56,6 +61,16 @@ static const struct mc_option option_table[] = {
     OPTION(eviction_ratio, RATIO, "0.05", "how far below the watermark eviction ends"),
     OPTION(allow_evict_soft_pinned_objects, BOOL, "true",
            "evict soft-pinned objects when nothing else can be"),
+    OPTION(enable_metric_reporting, BOOL, "false", "log the pool in one line each 10 seconds"),
+    OPTION(enable_http_metadata_server, BOOL, "false",
+           "also serve /metadata and /health, for programs that want a metadata service"),
+    OPTION(http_metadata_server_host, TEXT, "0.0.0.0", "address of that service"),
+    OPTION(http_metadata_server_port, PORT, "8080", "port of that service; 0 lets the kernel pick"),
+    OPTION(rpc_thread_num, U32, "4", "accepted and without effect: one thread serves",
+           .alias = "max_threads", .min = 1, .max = 1024),
+    OPTION(allocation_strategy, TEXT, "free_ratio_first",
+           "free_ratio_first or random: the freest of a few random segments, in both cases"),
+    OPTION(cluster_id, TEXT, "mooncake_cluster", "name of the pool, shown where its options are"),
     OPTION(log_level, TEXT, "info", "error, warn, info, debug or off"),
     OPTION(poll_us, U32, "0", "time to poll for work before sleeping, in microseconds",
            .max = 1000000),
@@ -108,6 +123,16 @@ static mooncake_err config_listing_init(struct config_listing *listing,
     return listing->out_of_memory ? MOONCAKE_ENOMEM : MOONCAKE_OK;
 }
 
+/* What is running. */
+struct run {
+    struct mc_loop *loop;
+    struct mc_master *master;
+    struct mc_service *service;
+    struct mc_http_metadata *metadata; /* NULL: not asked for */
+    struct mc_timer *report;           /* NULL: not asked for */
+    unsigned signals;
+};
+
 /* ---- ports ----------------------------------------------------------------------------------- */
 
 static mooncake_err write_all(int fd, const char *bytes, size_t len)
@@ -127,10 +152,27 @@ static mooncake_err write_all(int fd, const char *bytes, size_t len)
     return MOONCAKE_OK;
 }
 
-/* Whole or not at all: a reader that sees the file sees both lines. */
-static mooncake_err write_port_file(const char *path, const struct mc_master *master)
+/* "rpc_port=N metrics_port=N", and the metadata service's if there is one, with @p separator in
+ * between and, if that ends a line, after the last. Returns the length. */
+static int print_ports(const struct run *run, char separator, char *out, size_t cap)
 {
-    char temporary[4096], lines[64];
+    int len = snprintf(out, cap, "rpc_port=%u%cmetrics_port=%u", mc_master_rpc_port(run->master),
+                       separator, mc_master_metrics_port(run->master));
+
+    if (run->metadata != NULL) {
+        len += snprintf(out + len, cap - (size_t)len, "%chttp_metadata_server_port=%u", separator,
+                        mc_http_metadata_port(run->metadata));
+    }
+    if (separator == '\n') {
+        len += snprintf(out + len, cap - (size_t)len, "\n");
+    }
+    return len;
+}
+
+/* Whole or not at all: a reader that sees the file sees both lines. */
+static mooncake_err write_port_file(const char *path, const struct run *run)
+{
+    char temporary[4096], lines[PORTS_LEN_MAX];
     int len = snprintf(temporary, sizeof(temporary), "%s.%ld", path, (long)getpid());
     mooncake_err err;
     int fd;
@@ -143,8 +185,7 @@ static mooncake_err write_port_file(const char *path, const struct mc_master *ma
         return mc_err_set(MOONCAKE_EINVAL, "port_file: cannot create \"%s\": %s", temporary,
                           strerrordesc_np(errno));
     }
-    len = snprintf(lines, sizeof(lines), "rpc_port=%u\nmetrics_port=%u\n",
-                   mc_master_rpc_port(master), mc_master_metrics_port(master));
+    len = print_ports(run, '\n', lines, sizeof(lines));
     err = write_all(fd, lines, (size_t)len);
     if (close(fd) != 0 && err == MOONCAKE_OK) {
         err = mc_err_from_errno(errno);
@@ -160,13 +201,6 @@ static mooncake_err write_port_file(const char *path, const struct mc_master *ma
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
-
-struct run {
-    struct mc_loop *loop;
-    struct mc_master *master;
-    struct mc_service *service;
-    unsigned signals;
-};
 
 static void on_drained(void *arg)
 {
@@ -190,21 +224,50 @@ static void on_signal(void *arg, int signum)
 
 static void say_serving(struct run *run)
 {
-    char line[128];
+    char ports[PORTS_LEN_MAX], line[PORTS_LEN_MAX + 16];
 
-    (void)snprintf(line, sizeof(line), "serving rpc_port=%u metrics_port=%u",
-                   mc_master_rpc_port(run->master), mc_master_metrics_port(run->master));
+    (void)print_ports(run, ' ', ports, sizeof(ports));
+    (void)snprintf(line, sizeof(line), "serving %s", ports);
     (void)printf("%s %s pid=%ld\n", MC_MASTER_PROGRAM, line, (long)getpid());
     (void)fflush(stdout);
     mc_service_status(run->service, line);
     mc_service_ready(run->service);
 }
 
+static void report(void *arg)
+{
+    struct run *run = arg;
+
+    mc_master_log_summary(run->master);
+}
+
+/* What is served beside the pool, if it was asked for. */
+static mooncake_err open_extras(struct run *run, const struct conf *conf)
+{
+    if (conf->enable_http_metadata_server) {
+        MC_TRY(mc_http_metadata_open(run->loop, conf->http_metadata_server_host,
+                                     conf->http_metadata_server_port, &run->metadata));
+    }
+    if (conf->enable_metric_reporting) {
+        MC_TRY(mc_timer_create(run->loop, report, run, &run->report));
+        mc_timer_set(run->report, REPORT_MS, REPORT_MS);
+    }
+    return MOONCAKE_OK;
+}
+
+static void close_extras(struct run *run)
+{
+    mc_http_metadata_close(&run->metadata);
+    if (run->report != NULL) {
+        mc_timer_destroy(&run->report);
+    }
+}
+
 static mooncake_err serve(struct run *run, const struct conf *conf)
 {
     MC_TRY(mc_loop_on_signal(run->loop, on_signal, run));
     if (conf->port_file[0] != '\0') {
-        MC_TRY(write_port_file(conf->port_file, run->master));
+        MC_TRY(write_port_file(conf->port_file, run));
     }
     say_serving(run);
     mc_loop_run(run->loop);
@@ -242,6 +305,13 @@ static mooncake_err run_master(const struct conf *conf, const struct mc_config_r
                           "log_level: \"%s\" is unknown; allowed are error, warn, info, debug, off",
                           conf->log_level);
     }
+    if (strcmp(conf->allocation_strategy, "free_ratio_first") != 0 &&
+        strcmp(conf->allocation_strategy, "random") != 0) {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "allocation_strategy: \"%s\" is not there; allowed are "
+                          "free_ratio_first and random",
+                          conf->allocation_strategy);
+    }
     mc_log_set_level((enum mc_log_level)level);
     master_options_from(conf, &options);
     options.config = config;
@@ -251,8 +321,12 @@ static mooncake_err run_master(const struct conf *conf, const struct mc_config_r
         err = mc_master_create(run.loop, &options, &run.master);
     }
     if (err == MOONCAKE_OK) {
+        err = open_extras(&run, conf);
+    }
+    if (err == MOONCAKE_OK) {
         err = serve(&run, conf);
     }
+    close_extras(&run);
     mc_master_destroy(&run.master);
     mc_service_destroy(&run.service);
     mc_loop_destroy(&run.loop);

@@ -117,6 +117,23 @@ uint16_t mc_master_metrics_port(const struct mc_master *master)
     return mc_admin_http_port(master->http);
 }
 
+void mc_master_log_summary(struct mc_master *master)
+{
+    struct mc_buf text;
+
+    mc_buf_init(&text);
+    if (mc_master_summary_print(master, &text) == MOONCAKE_OK) {
+        size_t len = mc_buf_len(&text);
+        const char *bytes = (const char *)mc_buf_bytes(&text);
+
+        while (len > 0 && bytes[len - 1] == '\n') {
+            len--;
+        }
+        mc_log_info("master.summary", "text=\"%.*s\"", (int)len, bytes);
+    }
+    mc_buf_fini(&text);
+}
+
 void mc_master_drain(struct mc_master *master, uint32_t grace_ms, void (*done)(void *arg),
                      void *arg)
 {

@@ -33,6 +33,8 @@ uint16_t mc_master_metrics_port(const struct mc_master *master);
 /** Take no new connections, finish requests under way for at most @p grace_ms, then @p done. */
 void mc_master_drain(struct mc_master *master, uint32_t grace_ms, void (*done)(void *arg),
                      void *arg);
+/** Log what /metrics/summary says. */
+void mc_master_log_summary(struct mc_master *master);
 /** Close at once. Nulls *master; accepts NULL in it. */
 void mc_master_destroy(struct mc_master **master);
 

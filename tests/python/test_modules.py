@@ -11,9 +11,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-from rig import PoolTest
+from rig import PROGRAMS, PoolTest
 
-from pool import die_with_parent
+from pool import Pool, die_with_parent
 
 from mooncake.async_store import MooncakeDistributedStoreAsync
 from mooncake.mooncake_config import MooncakeConfig
@@ -95,20 +95,45 @@ class Modules(PoolTest):
 
     def test_metadata_service(self):
         port, _ = self.start("mooncake.http_metadata_server")
-        self.assertEqual(self.ask(port, "GET", "/health")[0], 200)
-        self.assertEqual(self.ask(port, "GET", "/metadata?key=a%2Fb")[0], 404)
-        self.assertEqual(self.ask(port, "PUT", "/metadata?key=a%2Fb", b'{"x": 1}')[0], 200)
-        self.assertEqual(self.ask(port, "GET", "/metadata?key=a%2Fb"), (200, b'{"x": 1}'))
-        self.assertEqual(self.ask(port, "DELETE", "/metadata?key=a%2Fb")[0], 200)
-        self.assertEqual(self.ask(port, "DELETE", "/metadata?key=a%2Fb")[0], 404)
-        self.assertEqual(self.ask(port, "GET", "/metadata")[0], 400)
+        self.check_metadata(port)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self.addCleanup(connection.close)
         connection.putrequest("PUT", "/metadata?key=k")
         connection.putheader("Content-Length", str(2 << 20))  # refused before a byte is sent
         connection.endheaders()
         self.assertEqual(connection.getresponse().status, 413)
+
+    def test_metadata_service_of_the_master(self):
+        with Pool(PROGRAMS, (), ("--enable_http_metadata_server=true", "--http_metadata_server_port=0",
+                                 "--http_metadata_server_host=127.0.0.1")) as pool:
+            port = pool.master.ports()["http_metadata_server_port"]
+            self.check_metadata(port)
+            self.assertEqual(self.ask(port, "PUT", "/metadata?key=k", bytes(2 << 20))[0], 413)
+
+    def check_metadata(self, port):
+        """What both services answer."""
+        self.assertEqual(self.ask(port, "GET", "/health")[0], 200)
+        for wrong in ("/metadata?key=", "/metadata?other=1", "/metadata?key=" + "k" * 5000,
+                      "/metadata?key=a%00b", "/metadata?" + "&".join("a=1" for _ in range(200))):
+            for method in ("GET", "PUT", "DELETE"):
+                status = self.ask(port, method, wrong, b"v" if method == "PUT" else None)[0]
+                self.assertEqual(status, 400, (method, wrong[:40]))
+        self.assertEqual(self.ask(port, "PUT", "/metadata?key=empty", b"")[0], 200)
+        self.assertEqual(self.ask(port, "GET", "/metadata?key=empty"), (200, b""))
+        self.assertEqual(self.ask(port, "GET", "/metadata?key=a%2Fb")[0], 404)
+        self.assertEqual(self.ask(port, "PUT", "/metadata?key=a%2Fb", b'{"x": 1}')[0], 200)
+        self.assertEqual(self.ask(port, "GET", "/metadata?key=a%2Fb"), (200, b'{"x": 1}'))
+        self.assertEqual(self.ask(port, "PUT", "/metadata?key=a%2Fb", b"y" * (1 << 20))[0], 200)
+        self.assertEqual(self.ask(port, "GET", "/metadata?key=a%2Fb"), (200, b"y" * (1 << 20)))
+        self.assertEqual(self.ask(port, "DELETE", "/metadata?key=a%2Fb")[0], 200)
+        self.assertEqual(self.ask(port, "DELETE", "/metadata?key=a%2Fb")[0], 404)
+        self.assertEqual(self.ask(port, "GET", "/metadata")[0], 400)
         self.assertEqual(self.ask(port, "GET", "/other")[0], 404)
+        statuses = [self.ask(port, "PUT", f"/metadata?key=big{i}", bytes(1 << 20))[0]
+                    for i in range(260)]
+        self.assertEqual(set(statuses), {200, 507})  # 256 MiB in all
+        self.assertEqual(self.ask(port, "DELETE", "/metadata?key=big0")[0], 200)
+        self.assertEqual(self.ask(port, "PUT", "/metadata?key=big0", bytes(1 << 20))[0], 200)
 
     def test_store_service(self):
         path = self.config_file(local_hostname="localhost", metadata_server="P2PHANDSHAKE",

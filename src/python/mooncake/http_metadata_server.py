@@ -13,6 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from mooncake.http_json import Handler, HttpError, make_server
 
 KEYS_MAX = 100000
+BYTES_MAX = 256 << 20  # of keys and values together
+KEY_LEN_MAX = 4096
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -22,6 +24,7 @@ class Metadata:
     def __init__(self):
         self.lock = threading.Lock()
         self.values = {}
+        self.bytes = 0
 
 
 class MetadataHandler(Handler):
@@ -35,9 +38,12 @@ class MetadataHandler(Handler):
             return 200, TEXT, b"OK"
         if url.path != "/metadata":
             raise HttpError(404, -704, f"no such page: {url.path}")
-        key = parse_qs(url.query).get("key", [""])[0]
-        if not key:
-            raise HttpError(400, -400, "the query has no key")
+        try:
+            key = parse_qs(url.query, max_num_fields=64).get("key", [""])[0]
+        except ValueError:
+            raise HttpError(400, -600, "the query has too many fields") from None
+        if not key or len(key) > KEY_LEN_MAX or "\0" in key:
+            raise HttpError(400, -400, f"key: write ?key=KEY, of 1 to {KEY_LEN_MAX} characters")
         return getattr(self, "metadata_" + method.lower())(key)
 
     def metadata_get(self, key):
@@ -51,17 +57,26 @@ class MetadataHandler(Handler):
     def metadata_put(self, key):
         """Store or replace."""
         value = self.body()
-        with self.metadata.lock:
-            if key not in self.metadata.values and len(self.metadata.values) >= KEYS_MAX:
+        metadata = self.metadata
+        with metadata.lock:
+            old = metadata.values.get(key)
+            if old is None and len(metadata.values) >= KEYS_MAX:
                 raise HttpError(507, -200, f"at most {KEYS_MAX} keys are kept")
-            self.metadata.values[key] = value
+            grown = len(value) - len(old) if old is not None else len(value) + len(key)
+            if metadata.bytes + grown > BYTES_MAX:
+                raise HttpError(507, -200, f"at most {BYTES_MAX} bytes are kept")
+            metadata.bytes += grown
+            metadata.values[key] = value
         return 200, TEXT, b"metadata updated"
 
     def metadata_delete(self, key):
         """Remove, or 404."""
         with self.metadata.lock:
-            found = self.metadata.values.pop(key, None) is not None
-        return (200, TEXT, b"metadata deleted") if found else (404, TEXT, b"metadata not found")
+            value = self.metadata.values.pop(key, None)
+            if value is not None:
+                self.metadata.bytes -= len(key) + len(value)
+        return (404, TEXT, b"metadata not found") if value is None else \
+            (200, TEXT, b"metadata deleted")
 
 
 def main(argv=None):
