@@ -15,6 +15,8 @@ import weakref
 from mooncake import _store
 from mooncake._store import BufferHandle
 from mooncake.ranges import RangeReads
+from mooncake.segments import Segments
+from mooncake.sessions import Sessions
 from mooncake.sizes import parse_size
 from mooncake.tensor_format import HEADER_BYTES, source_of, tensor_of_object
 from mooncake.tensor_shards import (ParallelAxis, ReadTarget, TensorParallelism, TensorShards,
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 INVALID_PARAMS = -600
+NOT_SUPPORTED = -1012
 DEFAULT_SEGMENT_SIZE = 16 << 20
 
 _NEEDED = ("local_hostname", "metadata_server", "global_segment_size", "local_buffer_size",
@@ -90,15 +93,31 @@ os.register_at_fork(after_in_child=_in_child)
 _rdma_said = False
 
 
-def _check_protocol(protocol):
+def _protocol_is_there(protocol):
+    """May setup go on? RDMA falls back to TCP, and says so once, unless that is forbidden."""
     global _rdma_said
-    if protocol == "rdma" and not _rdma_said:
+    if protocol != "rdma":
+        return True
+    if os.environ.get("MOONCAKE_FORBID_FALLBACK", "").lower() in ("1", "true", "yes", "on"):
+        _say("setup: protocol rdma is not available here, and MOONCAKE_FORBID_FALLBACK is set")
+        return False
+    if not _rdma_said:
         _rdma_said = True
-        _say("protocol rdma: not available here, TCP and shared memory are used")
+        _say("protocol rdma: not available here, TCP and shared memory are used "
+             "(MOONCAKE_FORBID_FALLBACK=1 refuses that)")
+    return True
 
 
-class MooncakeDistributedStore(TensorShards, Tensors, RangeReads, _store.Store):
+class MooncakeDistributedStore(TensorShards, Tensors, Sessions, Segments, RangeReads,
+                               _store.Store):
     """A client of a pool. Usable from many threads at once; not after a fork."""
+
+    def __new__(cls, *_args, **_kwargs):
+        self = super().__new__(cls)  # not in __init__, which a subclass may forget to call
+        self._init_sessions()
+        self._init_segments()
+        self._forget_buffers()
+        return self
 
     def setup(self, local_hostname=None, metadata_server=None, global_segment_size=None,
               local_buffer_size=None, protocol=None, rdma_devices=None, master_server_addr=None,
@@ -121,10 +140,13 @@ class MooncakeDistributedStore(TensorShards, Tensors, RangeReads, _store.Store):
                            enable_client_http_server, client_http_port)
 
     def _setup(self, *args):
-        self._forget_buffers()
+        if not _protocol_is_there(args[4]):
+            return NOT_SUPPORTED
         code = super().setup(*args)
         if code == 0:
-            _check_protocol(args[4])
+            self._forget_buffers()
+            self._forget_sessions(args[3])
+            self._setup_args = args
             _watch(self)
         return code
 
@@ -155,6 +177,8 @@ class MooncakeDistributedStore(TensorShards, Tensors, RangeReads, _store.Store):
     def close(self):
         """Leave the pool; 0, also when there is nothing to leave."""
         self._forget_buffers()
+        self._forget_sessions()
+        self._drop_segments()
         return super().close()
 
     def put_from_with_metadata(self, key, buffer_ptr, metadata_buffer_ptr, size, metadata_size,

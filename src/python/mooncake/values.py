@@ -1,5 +1,6 @@
 """Plain values that calls of mooncake.store take and return. Nothing here talks to the pool."""
 
+import copy
 import enum
 
 U64_MAX = (1 << 64) - 1
@@ -101,6 +102,13 @@ class ReplicateConfig:
             if not all(isinstance(name, str) for name in value):
                 raise TypeError("group_ids must be a list of str or None")
         self._group_ids = value
+
+    def copy(self):
+        """The same values, in a config that later changes of this one do not touch."""
+        other = copy.copy(self)
+        other.preferred_segments = list(self.preferred_segments or [])
+        other.preferred_nof_segments = list(self.preferred_nof_segments or [])
+        return other
 
     def __str__(self):
         fields = ("replica_num", "nof_replica_num", "dfs_replica_num", "soft_pin_action",
