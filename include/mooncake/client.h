@@ -67,7 +67,8 @@ typedef struct mooncake_client_options {
     mooncake_verify verify;
     /** Transports that may be used: "local,shm,tcp"; NULL or "auto": all. */
     const char *transport;
-    /** Microseconds a waiting call polls before it sleeps (50); 0 sleeps at once. */
+    /** Microseconds a waiting call polls before it sleeps, at most (50); 0 sleeps at once. While
+     * that does not pay, calls sleep at once. */
     uint32_t poll_us;
     /** What this program calls itself in the pool's lists; NULL: its process name. */
     const char *program;

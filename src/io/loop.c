@@ -61,7 +61,7 @@ mooncake_err mc_loop_create(uint32_t poll_us, struct mc_loop **out)
     loop->wake.data = loop;
     loop->prepare.data = loop;
     loop->deadline.data = loop;
-    loop->poll_ns = poll_us * MC_NS_PER_US;
+    mc_polling_init(&loop->polling, poll_us * MC_NS_PER_US);
     (void)pthread_mutex_init(&loop->lock, NULL);
     mc_list_init(&loop->posts);
     mc_loop_adopt(loop);
@@ -104,7 +104,16 @@ struct uv_loop_s *mc_loop_uv(struct mc_loop *loop)
 
 struct mc_loop_stats mc_loop_stats(const struct mc_loop *loop)
 {
-    return loop->stats;
+    const struct mc_loop_counters *c = &loop->stats;
+
+    return (struct mc_loop_stats){
+        .idle_poll_ns = mc_counter_get(&c->idle_poll_ns),
+        .polls_found = mc_counter_get(&c->polls_found),
+        .polls_missed = mc_counter_get(&c->polls_missed),
+        .turns = mc_counter_get(&c->turns),
+        .sleeps = mc_counter_get(&c->sleeps),
+        .rests = mc_counter_get(&c->rests),
+    };
 }
 
 void mc_loop_note_event(struct mc_loop *loop)

@@ -16,7 +16,8 @@
 struct mc_loop;
 struct uv_loop_s;
 
-/** @p poll_us: microseconds to keep polling after the last event before sleeping; 0: none. */
+/** @p poll_us: microseconds to keep polling after the last event before sleeping, at most; 0: none.
+ * While polling finds nothing often enough to pay (polling.h), the loop sleeps at once. */
 mooncake_err mc_loop_create(uint32_t poll_us, struct mc_loop **out) MC_MUST_CHECK;
 /** By the owner. All handles on it must be closed or closing: it runs until they are gone, and
  * posts that wait. Nulls *loop. */
@@ -72,13 +73,14 @@ void mc_timer_destroy(struct mc_timer **timer);
 mooncake_err mc_loop_on_signal(struct mc_loop *loop, void (*fire)(void *arg, int signum),
                                void *arg) MC_MUST_CHECK;
 
-/** Nanoseconds this loop's thread spent polling without finding work, turns it has made, and how
- * often it left polling for a while because others wanted its core. */
+/* Any thread may read them. */
 struct mc_loop_stats {
-    uint64_t idle_poll_ns;
+    uint64_t idle_poll_ns; /* polled without finding work, with what a yield gave to others */
+    uint64_t polls_found;  /* work that came while the loop polled for it */
+    uint64_t polls_missed; /* times that it polled for nothing and then slept */
     uint64_t turns;
     uint64_t sleeps;
-    uint64_t rests;
+    uint64_t rests; /* times that it left polling for a while because others wanted its core */
 };
 struct mc_loop_stats mc_loop_stats(const struct mc_loop *loop);
 

@@ -9,13 +9,20 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "base/metric.h"
 #include "io/loop.h"
+#include "io/polling.h"
 
 #define MC_THREAD_NAME_LEN_MAX 15u
 
 /* The part that changes also through a const loop. */
 struct mc_turn_time {
     uint64_t now_ns; /* 0: to be read again */
+};
+
+/* Written by the owner, read by anybody. */
+struct mc_loop_counters {
+    struct mc_counter idle_poll_ns, polls_found, polls_missed, turns, sleeps, rests;
 };
 
 struct mc_loop {
@@ -30,13 +37,16 @@ struct mc_loop {
     void *on_signal_arg;
 
     struct mc_turn_time *time; /* owned */
-    uint64_t poll_ns;
-    uint64_t events;        /* ever seen */
-    uint64_t last_event_ns; /* polling goes on for poll_ns from here */
+    uint64_t events;           /* ever seen */
+    uint64_t gap_start_ns;     /* of the last of them */
+    struct mc_polling polling;
+    uint64_t poll_until_ns; /* in this gap */
+    uint64_t polled_ns;     /* in this gap, in vain */
+    bool slept;             /* in this gap */
     uint64_t rest_until_ns; /* but not before this: the core is crowded */
     uint64_t rest_ns;       /* how long that was; 0: it was not */
     uint64_t calm_ns;       /* polled since then without anybody in the way */
-    struct mc_loop_stats stats;
+    struct mc_loop_counters stats;
     bool running;     /* libuv cannot be entered twice */
     const bool *done; /* borrowed: what mc_loop_run_until() turns for; NULL: nothing */
 

@@ -2,9 +2,10 @@
  * Turning a loop: by its own thread or by whoever borrows it.
  *
  * Design notes
- * - A turn is one uv_run() that does not block, or, when poll_ns have passed since the last event,
- *   one that does. libuv 1.44 does not tell whether a turn found anything, so our own callbacks
- *   count events (mc_loop_note_event). Timers are not events: a tick should not start a spin.
+ * - A turn is one uv_run() that does not block, or, when the loop has polled for long enough since
+ *   the last event, one that does. How long that is, polling.c learns. libuv 1.44 does not tell
+ * whether a turn found anything, so our own callbacks count events (mc_loop_note_event). Timers are
+ * not events: a tick should not start a spin.
  * - The time of the turn is read when first asked for; a prepare handle, which libuv calls just
  *   before it waits, forgets it. Timers run before that: two of the handles see to it that libuv
  *   does not wait when a timer has set *done or the deadline has passed.
@@ -59,6 +60,27 @@ void mc_loop_on_prepare(uv_prepare_t *prepare)
 
 /* ---- turning ------------------------------------------------------------------------------- */
 
+/* Work has ended, or has been made by whoever entered the loop. */
+static void begin_gap(struct mc_loop *loop)
+{
+    loop->gap_start_ns = mc_loop_now_ns(loop);
+    loop->poll_until_ns = loop->gap_start_ns + mc_polling_window(&loop->polling);
+    loop->polled_ns = 0;
+    loop->slept = false;
+}
+
+/* There was work: learn from the gap before it. Work that the first look found says nothing. */
+static void end_gap(struct mc_loop *loop, uint64_t found_ns)
+{
+    if (loop->polled_ns > 0) {
+        mc_polling_found(&loop->polling, loop->polled_ns);
+        mc_counter_add_owner(&loop->stats.polls_found, 1);
+    } else if (loop->slept) {
+        mc_polling_slept(&loop->polling, found_ns - loop->gap_start_ns);
+    }
+    begin_gap(loop);
+}
+
 /* Handle what is ready. Returns whether there was anything. */
 static bool run_ready(struct mc_loop *loop)
 {
@@ -67,11 +89,7 @@ static bool run_ready(struct mc_loop *loop)
     (void)uv_run(&loop->uv, UV_RUN_NOWAIT);
     mc_loop_run_posts(loop);
     loop->time->now_ns = 0;
-    if (loop->events == before) {
-        return false;
-    }
-    loop->last_event_ns = mc_loop_now_ns(loop);
-    return true;
+    return loop->events != before;
 }
 
 /* A turn without work has taken @p ns: was somebody else on the core? */
@@ -82,7 +100,7 @@ static void judge_crowd(struct mc_loop *loop, uint64_t ns)
         loop->rest_ns = loop->rest_ns < CROWDED_REST_NS_MAX ? loop->rest_ns : CROWDED_REST_NS_MAX;
         loop->rest_until_ns = mc_loop_now_ns(loop) + loop->rest_ns;
         loop->calm_ns = 0;
-        loop->stats.rests++;
+        mc_counter_add_owner(&loop->stats.rests, 1);
     } else if (loop->rest_ns > 0) {
         loop->calm_ns += ns;
         loop->rest_ns = loop->calm_ns < CALM_NS ? loop->rest_ns : 0;
@@ -94,12 +112,27 @@ static void turn_without_sleep(struct mc_loop *loop)
     uint64_t start_ns = mc_loop_now_ns(loop);
     uint64_t ns;
 
-    if (!run_ready(loop)) {
-        /* If the peer waits for this core, it is the one who can end the wait. */
-        (void)sched_yield();
-        ns = mc_loop_now_ns(loop) - start_ns;
-        loop->stats.idle_poll_ns += ns;
-        judge_crowd(loop, ns);
+    if (run_ready(loop)) {
+        end_gap(loop, start_ns);
+        return;
+    }
+    /* If the peer waits for this core, it is the one who can end the wait. */
+    (void)sched_yield();
+    ns = mc_loop_now_ns(loop) - start_ns;
+    loop->polled_ns += ns;
+    mc_counter_add_owner(&loop->stats.idle_poll_ns, ns);
+    judge_crowd(loop, ns);
+}
+
+/* It has polled for as long as it may, and nothing has come. */
+static void stop_polling(struct mc_loop *loop)
+{
+    if (loop->polled_ns > 0) {
+        mc_polling_missed(&loop->polling, loop->polled_ns);
+        mc_counter_add_owner(&loop->stats.polls_missed, 1);
+        loop->polled_ns = 0;
+    } else {
+        loop->slept = loop->poll_until_ns == loop->gap_start_ns;
     }
 }
 
@@ -108,13 +141,14 @@ static void turn_with_sleep(struct mc_loop *loop, uint64_t deadline_ns)
 {
     uint64_t before = loop->events;
 
+    stop_polling(loop);
     if (deadline_ns != UINT64_MAX) {
         uv_update_time(&loop->uv);
         (void)uv_timer_start(&loop->deadline, mc_loop_on_deadline,
                              mc_left_ms(mc_loop_now_ns(loop), deadline_ns), 0);
     }
     if (mc_loop_allow_sleep(loop)) {
-        loop->stats.sleeps++;
+        mc_counter_add_owner(&loop->stats.sleeps, 1);
         (void)uv_run(&loop->uv, UV_RUN_ONCE);
     } else {
         (void)uv_run(&loop->uv, UV_RUN_NOWAIT);
@@ -127,7 +161,7 @@ static void turn_with_sleep(struct mc_loop *loop, uint64_t deadline_ns)
     mc_loop_run_posts(loop);
     loop->time->now_ns = 0;
     if (loop->events != before) {
-        loop->last_event_ns = mc_loop_now_ns(loop);
+        end_gap(loop, mc_loop_now_ns(loop));
     }
 }
 
@@ -135,8 +169,8 @@ static void turn(struct mc_loop *loop, uint64_t deadline_ns)
 {
     uint64_t now_ns = mc_loop_now_ns(loop);
 
-    loop->stats.turns++;
-    if (now_ns - loop->last_event_ns < loop->poll_ns && now_ns >= loop->rest_until_ns) {
+    mc_counter_add_owner(&loop->stats.turns, 1);
+    if (now_ns < loop->poll_until_ns && now_ns >= loop->rest_until_ns) {
         turn_without_sleep(loop);
     } else {
         turn_with_sleep(loop, deadline_ns);
@@ -150,7 +184,7 @@ static void enter(struct mc_loop *loop)
     loop->running = true;
     loop->time->now_ns = 0;
     /* Who enters has just made work, so an answer is near. */
-    loop->last_event_ns = mc_loop_now_ns(loop);
+    begin_gap(loop);
 }
 
 void mc_loop_run(struct mc_loop *loop)
@@ -178,7 +212,7 @@ mooncake_err mc_loop_run_until(struct mc_loop *loop, const bool *done, uint64_t 
 void mc_loop_run_ready(struct mc_loop *loop)
 {
     enter(loop);
-    loop->stats.turns++;
+    mc_counter_add_owner(&loop->stats.turns, 1);
     (void)run_ready(loop); /* no yield: who calls this has work to do */
     loop->running = false;
 }

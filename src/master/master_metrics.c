@@ -249,6 +249,25 @@ static mooncake_err print_connections(const struct mc_master *master, struct mc_
     return MOONCAKE_OK;
 }
 
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static mooncake_err print_loop(const struct mc_loop *loop, struct mc_buf *out)
+{
+    static const char seconds[] = "mooncake_master_poll_idle_seconds_total";
+    const struct mc_loop_stats stats = mc_loop_stats(loop);
+
+    MC_TRY(mc_metric_print_head(out, seconds, "counter",
+                                "Time the core loop has polled without finding work"));
+    MC_TRY(mc_metric_print_double(out, seconds, NULL,
+                                  (double)stats.idle_poll_ns / (double)MC_NS_PER_S));
+    MC_TRY(counter(out, "mooncake_master_polls_found_total",
+                   "Times that polling found work instead of a sleep", stats.polls_found));
+    MC_TRY(counter(out, "mooncake_master_polls_missed_total",
+                   "Times that polling found nothing and the core loop slept", stats.polls_missed));
+    return counter(out, "mooncake_master_sleeps_total", "Times that the core loop slept",
+                   stats.sleeps);
+}
+
 /* ---- the C++ Mooncake's names ---------------------------------------------------------------- */
 
 static mooncake_err named(struct mc_buf *out, const char *op, const char *what, const char *help,
@@ -353,6 +372,7 @@ mooncake_err mc_master_metrics_print(struct mc_master *master, struct mc_buf *ou
     MC_TRY(print_segments(master->core, out));
     MC_TRY(print_methods(&master->metrics, out));
     MC_TRY(print_connections(master, out));
+    MC_TRY(print_loop(master->loop, out));
     MC_TRY(gauge(out, "mooncake_master_table_bytes", "Heap bytes of tables and allocators",
                  mc_core_table_bytes(master->core)));
     MC_TRY(gauge(out, "mooncake_master_uptime_seconds", "Seconds since the start",

@@ -4,6 +4,7 @@
  */
 #include "transport/tcp_server.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -225,6 +226,21 @@ static void teardown(struct mc_tcp_server *server)
     mc_free(server);
 }
 
+static void log_served(const struct mc_tcp_server *server)
+{
+    const struct mc_tcp_server_stats *stats = &server->stats;
+    const struct mc_loop_stats polling = mc_tcp_server_loop_stats(server);
+
+    mc_log_info("tcp.served",
+                "reads=%" PRIu64 " read_bytes=%" PRIu64 " writes=%" PRIu64 " written_bytes=%" PRIu64
+                " poll_idle_ms=%" PRIu64 " polls_found=%" PRIu64 " polls_missed=%" PRIu64
+                " sleeps=%" PRIu64,
+                mc_counter_get(&stats->reads), mc_counter_get(&stats->bytes_read),
+                mc_counter_get(&stats->writes), mc_counter_get(&stats->bytes_written),
+                (uint64_t)(polling.idle_poll_ns / MC_NS_PER_MS), polling.polls_found,
+                polling.polls_missed, polling.sleeps);
+}
+
 void mc_tcp_server_close(struct mc_tcp_server **server_ptr, uint32_t grace_ms)
 {
     struct mc_tcp_server *server = *server_ptr;
@@ -233,6 +249,7 @@ void mc_tcp_server_close(struct mc_tcp_server **server_ptr, uint32_t grace_ms)
         return;
     }
     drain(server, grace_ms);
+    log_served(server);
     mc_mount_unwatch(&server->watcher); /* from here on, teardown() gives all mounts back */
     teardown(server);
     *server_ptr = NULL;
@@ -343,4 +360,21 @@ uint16_t mc_tcp_server_port(const struct mc_tcp_server *server)
 const struct mc_tcp_server_stats *mc_tcp_server_stats(const struct mc_tcp_server *server)
 {
     return &server->stats;
+}
+
+struct mc_loop_stats mc_tcp_server_loop_stats(const struct mc_tcp_server *server)
+{
+    struct mc_loop_stats sum = {0};
+
+    for (unsigned i = 0; i < server->loops_count; i++) {
+        const struct mc_loop_stats one = mc_loop_stats(server->loops[i].loop);
+
+        sum.idle_poll_ns += one.idle_poll_ns;
+        sum.polls_found += one.polls_found;
+        sum.polls_missed += one.polls_missed;
+        sum.turns += one.turns;
+        sum.sleeps += one.sleeps;
+        sum.rests += one.rests;
+    }
+    return sum;
 }

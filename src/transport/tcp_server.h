@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/metric.h"
+#include "io/loop.h"
 
 struct mc_tcp_server;
 
@@ -33,5 +34,7 @@ uint16_t mc_tcp_server_port(const struct mc_tcp_server *server);
 /** Wait, at most @p grace_ms, until no request is under way, then close and join. Nulls it. */
 void mc_tcp_server_close(struct mc_tcp_server **server, uint32_t grace_ms);
 const struct mc_tcp_server_stats *mc_tcp_server_stats(const struct mc_tcp_server *server);
+/** Of all data loops together. Any thread. */
+struct mc_loop_stats mc_tcp_server_loop_stats(const struct mc_tcp_server *server);
 
 #endif

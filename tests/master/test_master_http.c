@@ -150,6 +150,35 @@ static void metrics__gauges_follow_the_pool(void **state)
     assert_non_null(strstr(text_of(f), "1.0MiB"));
 }
 
+/* With a window far longer than the gap between two requests, one after another, and pings far
+ * apart. */
+static void metrics__polling_is_counted_and_its_cost_too(void **state)
+{
+    static const char *const options[] = {"--poll_us=20000", NULL};
+    struct fixture *f = *state;
+    struct daemon polling;
+    struct mc_buf page;
+
+    read_metrics(f);
+    assert_true(metric(f, "mooncake_master_polls_found_total") == 0); /* by default it sleeps */
+    assert_true(metric(f, "mooncake_master_poll_idle_seconds_total") == 0);
+    assert_true(metric(f, "mooncake_master_sleeps_total") > 0);
+
+    mc_buf_init(&page);
+    daemon_start(&polling, options);
+    for (unsigned i = 0; i < 200; i++) {
+        assert_int_equal(daemon_exist(&polling, "nothing"), MOONCAKE_ENOENT);
+    }
+    assert_int_equal(daemon_http(&polling, "GET", "/metrics", &page), 200);
+    /* On a crowded machine it may be that none is found. */
+    assert_true(daemon_metric(&page, "mooncake_master_polls_found_total") +
+                    daemon_metric(&page, "mooncake_master_polls_missed_total") >
+                0);
+    assert_true(daemon_metric(&page, "mooncake_master_poll_idle_seconds_total") > 0);
+    mc_buf_fini(&page);
+    assert_int_equal(daemon_stop(&polling, SIGTERM), 0);
+}
+
 static void metrics__labels_of_a_gone_segment_go_with_it(void **state)
 {
     struct fixture *f = *state;
@@ -292,6 +321,7 @@ int main(void)
         HTTP_TEST(metrics__lookups_are_hits_and_misses),
         HTTP_TEST(metrics__requests_are_counted_by_method_and_kind),
         HTTP_TEST(metrics__gauges_follow_the_pool),
+        HTTP_TEST(metrics__polling_is_counted_and_its_cost_too),
         HTTP_TEST(metrics__labels_of_a_gone_segment_go_with_it),
         HTTP_TEST(metrics__each_name_is_announced_once),
         HTTP_TEST(keys__are_listed_one_a_line),
