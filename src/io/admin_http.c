@@ -33,7 +33,8 @@
 #define DROP_LEN_MAX ((uint64_t)8 << 20)
 /* Headers and URL of one request, in bytes; the library answers 431 or 414 beyond. */
 #define HEADERS_LEN_MAX ((size_t)32 << 10)
-/* Above our own limit, so that a newcomer reaches admin_conn.c, which decides who goes. */
+/* Above our own limit, so that a newcomer reaches admin_conn.c, which decides who goes, while some
+ * are still going. */
 #define LIBRARY_CONNS_MAX 80u
 #define IDLE_S_MAX 10u
 #define STACK_LEN ((size_t)1 << 20)
@@ -197,9 +198,13 @@ static enum MHD_Result send_list(struct mc_admin_http *http, struct MHD_Connecti
     mc_buf_init(&body);
     for (size_t i = 0; i < http->routes_count && err == MOONCAKE_OK; i++) {
         const struct mc_admin_route *route = &http->routes[i];
-        char line[256];
-        int len = snprintf(line, sizeof(line), "%-6s %-32s %s\n", route->method, route->path,
-                           route->help);
+        const char *params = route->params == NULL ? "" : route->params;
+        char path[160], line[512];
+        int len;
+
+        (void)snprintf(path, sizeof(path), "%s%s%s", route->path, params[0] == '\0' ? "" : "?",
+                       params);
+        len = snprintf(line, sizeof(line), "%-6s %-48s %s\n", route->method, path, route->help);
 
         err =
             mc_buf_append(&body, line, (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1);
@@ -241,12 +246,19 @@ static enum MHD_Result send_no_route(struct mc_admin_http *http, struct MHD_Conn
                                "the path does not take this method", allow);
 }
 
+static void *conn_context(struct MHD_Connection *conn)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info == NULL ? NULL : info->socket_context;
+}
+
 static enum MHD_Result answer(struct mc_admin_http *http, struct MHD_Connection *conn,
                               const char *path, const char *method,
                               struct mc_admin_request *request)
 {
-    uint64_t deadline_ns = mc_deadline_ns(mc_monotonic_ns(), http->timeout_ms);
-
+    mc_admin_conn_mark(http->gate, conn_context(conn), true);
     if (request->body_len > BODY_LEN_MAX) {
         return mc_admin_send_error(conn, MHD_HTTP_CONTENT_TOO_LARGE, MOONCAKE_EINVAL,
                                    "the body is too large; at most 1048576 bytes are taken", NULL);
@@ -258,12 +270,21 @@ static enum MHD_Result answer(struct mc_admin_http *http, struct MHD_Connection 
     if (request->route == NULL) {
         return send_no_route(http, conn, path, method);
     }
+    if (request->route->timeout_ms != 0) {
+        request->timeout_ms = request->route->timeout_ms;
+    }
     if (request->route->anywhere) {
         mc_admin_request_run_here(request, MC_ADMIN_HANDLE);
-    } else if (!mc_admin_request_ask(request, MC_ADMIN_HANDLE, deadline_ns)) {
-        mc_log_warn("admin.busy", "path=%s timeout_ms=%u", path, http->timeout_ms);
-        return mc_admin_send_error(conn, MHD_HTTP_SERVICE_UNAVAILABLE, MOONCAKE_ETIMEDOUT,
-                                   "the process is too busy to answer; try again", NULL);
+    } else if (!mc_admin_request_ask(request, MC_ADMIN_HANDLE,
+                                     mc_deadline_ns(mc_monotonic_ns(), request->timeout_ms))) {
+        char message[160];
+
+        (void)snprintf(message, sizeof(message),
+                       "no answer within %u ms: the process is busy, or what was begun goes on",
+                       request->timeout_ms);
+        mc_log_warn("admin.busy", "path=%s timeout_ms=%u", path, request->timeout_ms);
+        return mc_admin_send_error(conn, MHD_HTTP_SERVICE_UNAVAILABLE, MOONCAKE_ETIMEDOUT, message,
+                                   NULL);
     }
     mc_log_debug("admin.request", "method=%s path=%s status=%u", method, path,
                  request->reply.status);
@@ -292,27 +313,18 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
     return answer(http, conn, url, method, request);
 }
 
-static void *conn_context(struct MHD_Connection *conn)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
-    return info == NULL ? NULL : info->socket_context;
-}
-
 static void on_completed(void *cls, struct MHD_Connection *conn, void **req_cls,
                          enum MHD_RequestTerminationCode why)
 {
     struct mc_admin_http *http = cls;
     struct mc_admin_request *request = *req_cls;
 
+    (void)why;
     if (request == NULL) {
         return;
     }
     *req_cls = NULL;
-    if (why == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
-        mc_admin_conn_touch(http->gate, conn_context(conn), mc_monotonic_ns());
-    }
+    mc_admin_conn_mark(http->gate, conn_context(conn), false);
     mc_admin_request_unref(request);
     (void)pthread_mutex_lock(&http->gate->lock);
     http->gate->requests_count--;
@@ -333,7 +345,7 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
     }
     info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (info != NULL) {
-        *context = mc_admin_conn_begin(http->gate, info->connect_fd, mc_monotonic_ns());
+        *context = mc_admin_conn_begin(http->gate, info->connect_fd);
     }
 }
 

@@ -32,20 +32,30 @@ struct mc_admin_reply {
     mc_admin_part part;
     void *part_state;
     void (*part_free)(void *state);
+    /* Set by a handler that cannot answer yet: the reply and the request then live on until
+     * mc_admin_answer(), which must come exactly once. Not for routes that run anywhere. */
+    bool later;
 };
+
+/** The reply of a handler that set later is complete. On the owner's loop, also from inside the
+ * handler, and also when the server has been closed meanwhile: then nobody hears the answer. */
+void mc_admin_answer(struct mc_admin_reply *reply);
 
 struct mc_admin_route {
     const char *method; /* "GET" */
     const char *path;   /* exact: "/metrics" */
     const char *help;   /* one sentence; shown by GET / */
     void (*handle)(void *arg, const struct mc_admin_request *request, struct mc_admin_reply *reply);
-    bool anywhere; /* runs on the HTTP thread: for liveness only */
+    bool anywhere;       /* runs on the HTTP thread: for liveness only */
+    const char *params;  /* query parameters, shown by GET /: "key=KEY"; NULL: none */
+    uint32_t timeout_ms; /* deadline of this route; 0: that of the server */
 };
 
 /**
  * Serve @p routes (borrowed) on @p port (0: the kernel picks) of @p host ("0.0.0.0"). `GET /`
  * lists them by itself; unknown paths get 404, wrong methods 405, large bodies 413, a busy loop
- * 503 after @p timeout_ms. At most 64 connections.
+ * 503 after @p timeout_ms. At most 64 connections; of more, the one that has done nothing for the
+ * longest time is closed, and the newcomer only if all are being answered.
  *
  * @retval ERPC  the port is taken: the sentence names it
  */

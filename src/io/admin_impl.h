@@ -24,7 +24,7 @@ struct mc_admin_gate {
     bool closing;            /* nobody waits for the loop any more */
     struct mc_list requests; /* every struct mc_admin_request there is */
     struct mc_list conns;    /* open connections, see admin_conn.c */
-    unsigned conns_count;
+    unsigned conns_count;    /* without those that were told to go */
 };
 
 enum mc_admin_work {
@@ -70,7 +70,8 @@ struct mc_admin_request {
     struct mc_buf body;
     uint64_t body_len; /* also of what was dropped */
     struct mc_admin_reply reply;
-    bool more; /* parts follow */
+    bool more;       /* parts follow */
+    bool in_handler; /* the loop's: an answer now is not a late one */
     mooncake_err part_err;
 };
 
@@ -97,11 +98,11 @@ void mc_admin_release_all(struct mc_admin_gate *gate);
 
 /* ---- connections --------------------------------------------------------------------------- */
 
-/** A connection has come; it is shut down, or an idle one is, if there are too many. Returns what
- * mc_admin_conn_end() takes, or NULL. */
-void *mc_admin_conn_begin(struct mc_admin_gate *gate, int fd, uint64_t now_ns);
+/** A connection has come; an idle one is shut down if there are too many, or this one if none is
+ * idle. Returns what mc_admin_conn_end() takes, or NULL. */
+void *mc_admin_conn_begin(struct mc_admin_gate *gate, int fd);
 void mc_admin_conn_end(struct mc_admin_gate *gate, void *conn);
-/** It has finished a request: it is of use. */
-void mc_admin_conn_touch(struct mc_admin_gate *gate, void *conn, uint64_t now_ns);
+/** It has sent a whole request, which is being answered (@p busy), or its answer is out. */
+void mc_admin_conn_mark(struct mc_admin_gate *gate, void *conn, bool busy);
 
 #endif

@@ -28,6 +28,8 @@ static unsigned status_of(mooncake_err err)
     case -1011:
     case -1702:
         return 409;
+    case -1012: /* not built: a client should not try again */
+        return 501;
     default:
         return 500;
     }

@@ -127,7 +127,9 @@ static void do_work(struct mc_admin_request *request, enum mc_admin_work work)
 
     switch (work) {
     case MC_ADMIN_HANDLE:
+        request->in_handler = true;
         request->route->handle(request->arg, request, reply);
+        request->in_handler = false;
         request->more = reply->part != NULL;
         break;
     case MC_ADMIN_PART:
@@ -143,9 +145,41 @@ static void do_work(struct mc_admin_request *request, enum mc_admin_work work)
 void mc_admin_request_run_here(struct mc_admin_request *request, enum mc_admin_work work)
 {
     do_work(request, work);
+    MC_ASSERT(!request->reply.later);
     if (!request->more) {
         free_parts(take_parts(request));
     }
+}
+
+/* On the loop: what was asked for is done. Lets go of the post's reference. */
+static void finish(struct mc_admin_request *request)
+{
+    struct mc_admin_gate *gate = request->gate;
+    struct parts parts = {0};
+
+    (void)pthread_mutex_lock(&gate->lock);
+    if (request->abandoned || !request->more) {
+        parts = take_parts(request);
+    }
+    request->reply.later = false;
+    request->state = MC_ADMIN_ANSWERED;
+    (void)pthread_cond_broadcast(&gate->changed);
+    (void)pthread_mutex_unlock(&gate->lock);
+    free_parts(parts);
+    mc_admin_request_unref(request);
+}
+
+void mc_admin_answer(struct mc_admin_reply *reply)
+{
+    struct mc_admin_request *request = MC_CONTAINER_OF(reply, struct mc_admin_request, reply);
+
+    MC_ASSERT(reply->later);
+    if (request->in_handler) {
+        reply->later = false;
+        return;
+    }
+    request->more = reply->part != NULL;
+    finish(request);
 }
 
 /* On the loop: what ask() posted. */
@@ -153,7 +187,6 @@ static void run_post(struct mc_post *post)
 {
     struct mc_admin_request *request = MC_CONTAINER_OF(post, struct mc_admin_request, post);
     struct mc_admin_gate *gate = request->gate;
-    struct parts parts = {0};
     bool run;
 
     (void)pthread_mutex_lock(&gate->lock);
@@ -164,16 +197,9 @@ static void run_post(struct mc_post *post)
     if (run) {
         do_work(request, request->work);
     }
-
-    (void)pthread_mutex_lock(&gate->lock);
-    if (request->abandoned || !request->more) {
-        parts = take_parts(request);
+    if (!request->reply.later) { /* else mc_admin_answer() finishes it */
+        finish(request);
     }
-    request->state = MC_ADMIN_ANSWERED;
-    (void)pthread_cond_broadcast(&gate->changed);
-    (void)pthread_mutex_unlock(&gate->lock);
-    free_parts(parts);
-    mc_admin_request_unref(request);
 }
 
 /* With the gate's lock held. */
@@ -233,6 +259,9 @@ static struct mc_admin_request *find_unfinished(const struct mc_admin_gate *gate
     mc_list_for_each (pos, &gate->requests) {
         struct mc_admin_request *request = MC_CONTAINER_OF(pos, struct mc_admin_request, node);
 
+        if (request->reply.later) {
+            continue; /* mc_admin_answer() is still to come, and lets go of it */
+        }
         MC_ASSERT(request->state != MC_ADMIN_RUNNING); /* a handler must not close the server */
         if (request->reply.part_free != NULL) {
             return request;

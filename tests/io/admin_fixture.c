@@ -49,6 +49,43 @@ static void handle_block(void *arg, const struct mc_admin_request *request,
     append(reply, mc_admin_param(request, "name"), strlen(mc_admin_param(request, "name")));
 }
 
+static void handle_later(void *arg, const struct mc_admin_request *request,
+                         struct mc_admin_reply *reply)
+{
+    (void)arg;
+    reply->later = true;
+    if (mc_admin_param(request, "name") != NULL) {
+        assert_true(f.later_count < MC_ARRAY_LEN(f.later));
+        f.later[f.later_count++] = reply;
+    } else {
+        append(reply, "at once", 7);
+        mc_admin_answer(reply);
+    }
+    note_thread();
+}
+
+static void answer_all(struct mc_post *post)
+{
+    (void)post;
+    for (unsigned i = 0; i < f.later_count; i++) {
+        append(f.later[i], "at last", 7);
+        mc_admin_answer(f.later[i]);
+    }
+    f.later_count = 0;
+    (void)sem_post(&f.let_go);
+}
+
+void admin_answer_later(void)
+{
+    struct mc_post post = {.run = answer_all};
+
+    mc_loop_post(f.loop, &post);
+    if (!f.threaded) {
+        mc_loop_run_ready(f.loop);
+    }
+    assert_int_equal(sem_wait(&f.let_go), 0);
+}
+
 static void handle_length(void *arg, const struct mc_admin_request *request,
                           struct mc_admin_reply *reply)
 {
@@ -128,6 +165,11 @@ const struct mc_admin_route routes[ROUTES_COUNT] = {
     {.method = "PUT", .path = "/length", .help = "measures", .handle = handle_length},
     {.method = "GET", .path = "/error", .help = "fails", .handle = handle_error},
     {.method = "GET", .path = "/stream", .help = "streams", .handle = handle_stream},
+    {.method = "GET",
+     .path = "/later",
+     .help = "answers later",
+     .handle = handle_later,
+     .params = "[name=NAME]"},
 };
 
 static int setup_loop(bool threaded, uint32_t timeout_ms)

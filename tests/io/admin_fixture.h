@@ -17,7 +17,7 @@
 #define STREAM_PARTS 200
 #define PART_LEN 20000
 
-#define ROUTES_COUNT 7
+#define ROUTES_COUNT 8
 
 struct fixture {
     struct mc_loop *loop;
@@ -29,7 +29,9 @@ struct fixture {
     atomic_int calls;      /* of handlers on the loop */
     atomic_int wrong_thread;
     atomic_int streams, parts, parts_freed;
-    atomic_int parts_end; /* 0: endless; < 0: fails after so many */
+    atomic_int parts_end;             /* 0: endless; < 0: fails after so many */
+    struct mc_admin_reply *later[64]; /* of /later; the loop's */
+    unsigned later_count;
 };
 
 extern struct fixture f;
@@ -49,5 +51,8 @@ void admin_wait_for(atomic_int *value, int wanted);
 int admin_begin(const char *path);
 /** The status; the body must hold @p part (NULL: whatever). */
 int admin_end(int fd, const char *part);
+
+/** Answer all requests for /later?name=.. that have come, and wait until that is done. */
+void admin_answer_later(void);
 
 #endif

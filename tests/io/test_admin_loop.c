@@ -178,45 +178,53 @@ static bool is_closed(int fd)
     return poll(&wait, 1, 0) == 1 && recv(fd, &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
-static void admin_http__connection_65_is_closed_and_64_are_served(void **state)
+/* Peers that connect and say nothing must not lock anybody out, not even for a moment. */
+static void admin_http__idle_connections_lock_nobody_out(void **state)
 {
-    static const char keep[] = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
+    int fds[100];
+
+    (void)state;
+    for (size_t i = 0; i < MC_ARRAY_LEN(fds); i++) {
+        fds[i] = http_connect(f.port);
+        assert_true(fds[i] >= 0);
+        /* half of them in the middle of a header, or of a body */
+        (void)http_send(fds[i], "POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
+                        i % 2 == 0 ? 30 : 59);
+    }
+    for (int i = 0; i < 20; i++) {
+        http_expect(f.port, "GET", "/hello?name=operator", 200, "hello operator");
+    }
+    for (size_t i = 0; i < MC_ARRAY_LEN(fds); i++) {
+        (void)close(fds[i]);
+    }
+}
+
+static void admin_http__newcomer_goes_when_64_are_being_answered(void **state)
+{
     char text[1024];
     int fds[64];
     int extra;
 
     (void)state;
-    for (size_t i = 0; i < MC_ARRAY_LEN(fds); i++) { /* one by one, so that each is counted */
-        fds[i] = http_connect(f.port);
-        assert_true(fds[i] >= 0);
-        assert_true(http_send(fds[i], keep, sizeof(keep) - 1));
-        assert_true(recv(fds[i], text, sizeof(text), 0) > 0);
+    for (size_t i = 0; i < MC_ARRAY_LEN(fds); i++) {
+        fds[i] = admin_begin("/later?name=x");
     }
+    admin_wait_for(&f.calls, 64);
     extra = http_connect(f.port);
     assert_true(extra >= 0);
     assert_int_equal(http_read(extra, text, sizeof(text)), 0); /* closed, in place of a wait */
     (void)close(extra);
     for (size_t i = 0; i < MC_ARRAY_LEN(fds); i++) {
         assert_false(is_closed(fds[i]));
-        assert_true(http_send(fds[i], keep, sizeof(keep) - 1));
-        assert_true(recv(fds[i], text, sizeof(text), 0) > 0);
-        (void)close(fds[i]);
     }
-    for (int tries = 0;; tries++) { /* the server learns of the ends by and by */
-        struct http_answer answer = http_fetch(f.port, "GET", "/hello");
-
-        free(answer.text);
-        if (answer.status == 200) {
-            break;
-        }
-        assert_true(tries < 10000);
+    admin_answer_later();
+    for (size_t i = 0; i < MC_ARRAY_LEN(fds); i++) {
+        assert_int_equal(admin_end(fds[i], "at last"), 200);
     }
 }
 
-/* The clock is the test's: connections are begun at times of its choosing. */
-static void admin_http__idle_connection_makes_room_and_a_used_one_does_not(void **state)
+static void admin_http__longest_idle_connection_makes_room(void **state)
 {
-    const uint64_t second = MC_NS_PER_S;
     struct mc_admin_gate *gate = NULL;
     void *conns[66];
     int pairs[66][2];
@@ -227,25 +235,63 @@ static void admin_http__idle_connection_makes_room_and_a_used_one_does_not(void 
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]), 0);
     }
     for (int i = 0; i < 64; i++) {
-        conns[i] = mc_admin_conn_begin(gate, pairs[i][0], second);
+        conns[i] = mc_admin_conn_begin(gate, pairs[i][0]);
     }
-    mc_admin_conn_touch(gate, conns[0], 20 * second);
-    conns[64] = mc_admin_conn_begin(gate, pairs[64][0], 31 * second); /* nobody is idle enough */
-    assert_true(is_closed(pairs[64][1]));
-    assert_false(is_closed(pairs[1][1]));
-    mc_admin_conn_end(gate, conns[64]);
-    conns[65] = mc_admin_conn_begin(gate, pairs[65][0], 32 * second);
-    assert_false(is_closed(pairs[65][1]));
-    assert_true(is_closed(pairs[1][1])); /* idle since second 1 */
+    mc_admin_conn_mark(gate, conns[0], true); /* being answered */
+    mc_admin_conn_mark(gate, conns[1], true);
+    mc_admin_conn_mark(gate, conns[1], false); /* idle again, but later than the others */
+    conns[64] = mc_admin_conn_begin(gate, pairs[64][0]);
+    assert_true(is_closed(pairs[2][1]));
+    assert_false(is_closed(pairs[64][1]));
+    conns[65] = mc_admin_conn_begin(gate, pairs[65][0]);
+    assert_true(is_closed(pairs[3][1]));
     assert_false(is_closed(pairs[0][1]));
+    assert_false(is_closed(pairs[1][1]));
+    assert_false(is_closed(pairs[65][1]));
     for (int i = 0; i < 66; i++) {
-        if (i != 64) {
-            mc_admin_conn_end(gate, conns[i]);
-        }
+        mc_admin_conn_end(gate, conns[i]);
         (void)close(pairs[i][0]);
         (void)close(pairs[i][1]);
     }
     mc_admin_gate_unref(gate);
+}
+
+/* ---- answers that come later ---------------------------------------------------------------- */
+
+static void admin_http__answer_that_comes_later_is_waited_for(void **state)
+{
+    int fd = admin_begin("/later?name=x");
+
+    (void)state;
+    admin_wait_for(&f.calls, 1);
+    http_expect(f.port, "GET", "/hello?name=a", 200, "hello a"); /* the loop is free meanwhile */
+    assert_false(is_closed(fd));
+    admin_answer_later();
+    assert_int_equal(admin_end(fd, "at last"), 200);
+    http_expect(f.port, "GET", "/later", 200, "at once"); /* from inside the handler */
+}
+
+static void admin_http__answer_that_comes_too_late_reaches_nobody(void **state)
+{
+    int fd = admin_begin("/later?name=x");
+
+    (void)state;
+    assert_int_equal(admin_end(fd, "\"error_code\":-901"), 503); /* the route's own deadline */
+    admin_answer_later();
+    http_expect(f.port, "GET", "/hello?name=a", 200, "hello a");
+}
+
+static void admin_http__answer_after_the_close_is_survived(void **state)
+{
+    int fd = admin_begin("/later?name=x");
+
+    (void)state;
+    while (atomic_load(&f.calls) == 0) {
+        mc_loop_run_ready(f.loop);
+    }
+    mc_admin_http_close(&f.http);
+    admin_answer_later();
+    assert_int_equal(admin_end(fd, NULL), 503);
 }
 
 static void *fetch_many(void *arg)
@@ -432,8 +478,12 @@ int main(void)
         T(admin_http__head_of_a_stream_frees_its_state),
         T(admin_http__peer_that_reads_nothing_costs_no_memory_and_no_loop),
         T_HASTY(admin_http__stream_over_a_busy_loop_ends_without_looking_complete),
-        T(admin_http__connection_65_is_closed_and_64_are_served),
-        T(admin_http__idle_connection_makes_room_and_a_used_one_does_not),
+        T(admin_http__idle_connections_lock_nobody_out),
+        T(admin_http__newcomer_goes_when_64_are_being_answered),
+        T(admin_http__longest_idle_connection_makes_room),
+        T(admin_http__answer_that_comes_later_is_waited_for),
+        T_HASTY(admin_http__answer_that_comes_too_late_reaches_nobody),
+        T_OWN(admin_http__answer_after_the_close_is_survived),
         T(admin_http__threads_of_clients_get_their_own_answers),
         T(admin_http__out_of_memory_costs_one_request_only),
         T_OWN(admin_http__close_on_the_loops_thread_gives_503_to_who_waits),
