@@ -72,6 +72,16 @@ static mooncake_err check_options(const struct mc_core_options *options)
     return MOONCAKE_OK;
 }
 
+static void init_histograms(struct mc_core_metrics *metrics){
+#define INIT_(name, help, scale, ...)                                                              \
+    {                                                                                              \
+        static const double bounds[] = {__VA_ARGS__};                                              \
+        mc_histogram_init(&metrics->name, bounds, MC_ARRAY_LEN(bounds), scale);                    \
+    }
+    MC_CORE_HISTOGRAM_LIST(INIT_)
+#undef INIT_
+}
+
 mooncake_err mc_core_create(const struct mc_core_options *options, const struct mc_clock *clock,
                             struct mc_core **out)
 {
@@ -84,6 +94,7 @@ mooncake_err mc_core_create(const struct mc_core_options *options, const struct 
         return MOONCAKE_ENOMEM;
     }
     core->env.options = *options;
+    init_histograms(&core->env.metrics);
     core->clock = clock;
     core->seen_ns = mc_now_ns(clock);
     core->env.now_ns = core->seen_ns;
@@ -171,6 +182,8 @@ static bool sweep_step(struct mc_core *core, struct mc_budget *budget)
                 break;
             }
         }
+        mc_histogram_observe(&core->env.metrics.sweep_duration_seconds,
+                             mc_now_ns(core->clock) - core->stalled_ns - segment->gone_ns);
         mc_segments_destroy(&core->segments, segment);
     }
     return true;

@@ -161,11 +161,15 @@ struct mc_core_space {
     uint64_t soft_pinned;  /* eviction as a last resort */
     uint64_t hard_pinned;  /* removal only */
     uint64_t writing;      /* a put must end, or the release timeout pass */
-    uint64_t parked;       /* left by a lost writer or an old version; a time must pass */
+    uint64_t parked;       /* left by a lost writer; a time must pass */
+    uint64_t reading;      /* of replaced versions that somebody may be reading; a lease time */
     uint64_t unplaceable;  /* free, but in a segment that is draining or suspect */
     uint64_t largest_free; /* longest single extent; a part of free */
 };
 void mc_core_space(struct mc_core *core, struct mc_core_space *out_space);
+
+/** Age of the oldest unfinished put in milliseconds; 0: there is none. */
+uint64_t mc_core_oldest_put_ms(struct mc_core *core);
 
 const struct mc_core_metrics *mc_core_metrics(const struct mc_core *core);
 /**

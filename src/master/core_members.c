@@ -206,6 +206,7 @@ static mooncake_err report_item(struct mc_core *core, const struct mc_report_ite
     struct mc_segment *segment = mc_segments_find(&core->segments, item->mount_id);
 
     MC_COUNT(&core->env, reports, 1);
+    MC_COUNT(&core->env, checksum_mismatch, item->reason == MOONCAKE_ECHECKSUM ? 1 : 0);
     if (segment == NULL) {
         return MOONCAKE_ENOSEGMENT;
     }

@@ -77,7 +77,7 @@ mooncake_err mc_core_query(struct mc_core *core, const struct mc_keys_request *r
     struct mc_query_reply reply = {0};
     struct mc_object **objects = mc_arena_array(arena, count, sizeof(*objects));
     uint64_t *hashes = mc_core_hash_keys(core, request->keys, count, arena);
-    uint64_t hits;
+    uint64_t hits, hit_bytes = 0;
 
     reply.statuses = mc_arena_array(arena, count, sizeof(*reply.statuses));
     if (objects == NULL || hashes == NULL || reply.statuses == NULL) {
@@ -97,9 +97,11 @@ mooncake_err mc_core_query(struct mc_core *core, const struct mc_keys_request *r
     /* Backwards: the tail of a prefix is useless without its head and must go first. */
     for (size_t i = count; i-- > 0;) {
         if (objects[i] != NULL) {
+            hit_bytes += objects[i]->value_len;
             reply.lease_ms = mc_lifetime_read(&core->lifetime, objects[i]);
         }
     }
+    MC_COUNT(&core->env, query_hit_bytes, hit_bytes);
     *out_reply = reply;
     return MOONCAKE_OK;
 }

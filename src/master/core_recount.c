@@ -4,7 +4,7 @@
 /* What is truly there. */
 struct recount {
     struct mc_core *core;
-    int64_t keys, unfinished_puts, parked_puts;
+    int64_t keys, soft_pinned_keys, unfinished_puts, parked_puts;
     int64_t capacity_bytes, used_bytes, segments, gone_segments, members, stores;
     const char *wrong; /* the first thing that does not fit; NULL: none */
     uint64_t told, found;
@@ -25,7 +25,7 @@ static enum mc_class class_of(const struct mc_object *object)
         return MC_CLASS_WRITING;
     }
     if (object->life == MC_LIFE_PARKED) {
-        return MC_CLASS_PARKED;
+        return (enum mc_class)object->parked_class;
     }
     return object->pin == MC_PIN_NONE   ? MC_CLASS_PLAIN
            : object->pin == MC_PIN_SOFT ? MC_CLASS_SOFT
@@ -36,6 +36,8 @@ static enum mc_class class_of(const struct mc_object *object)
 static void check_version(struct recount *recount, struct mc_object *object)
 {
     recount->keys += object->life == MC_LIFE_READABLE ? 1 : 0;
+    recount->soft_pinned_keys +=
+        object->life == MC_LIFE_READABLE && object->pin == MC_PIN_SOFT ? 1 : 0;
     recount->unfinished_puts += object->life == MC_LIFE_WRITING ? 1 : 0;
     recount->parked_puts += object->life == MC_LIFE_PARKED ? 1 : 0;
     for (unsigned i = 0; i < object->extents_count; i++) {
@@ -187,7 +189,9 @@ mooncake_err mc_core_recount(struct mc_core *core)
 #undef EXPECT_GAUGE_
     expect(&recount, "hits and misses", mc_counter_get(&metrics->lookups),
            mc_counter_get(&metrics->hits) + mc_counter_get(&metrics->misses));
+    MC_COUNT(&core->env, gauge_recount, 1);
     if (recount.wrong != NULL) {
+        MC_COUNT(&core->env, gauge_recount_mismatch, 1);
         return mc_err_set(MOONCAKE_EINTERNAL, "%s: the books say %llu, a recount %llu",
                           recount.wrong, (unsigned long long)recount.told,
                           (unsigned long long)recount.found);

@@ -128,7 +128,17 @@ void mc_core_space(struct mc_core *core, struct mc_core_space *out_space)
         space.hard_pinned += segment->bytes[MC_CLASS_HARD];
         space.writing += segment->bytes[MC_CLASS_WRITING];
         space.parked += segment->bytes[MC_CLASS_PARKED];
+        space.reading += segment->bytes[MC_CLASS_READING];
         space.largest_free = largest > space.largest_free ? largest : space.largest_free;
     }
     *out_space = space;
+}
+
+uint64_t mc_core_oldest_put_ms(struct mc_core *core)
+{
+    uint64_t oldest_ns;
+
+    mc_core_enter(core);
+    oldest_ns = mc_lifetime_oldest_ns(&core->lifetime);
+    return oldest_ns >= core->env.now_ns ? 0 : (core->env.now_ns - oldest_ns) / MC_NS_PER_MS;
 }

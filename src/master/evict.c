@@ -127,6 +127,8 @@ static uint64_t evict_replica(struct mc_objects *objects, struct mc_extent *exte
     } else {
         bytes = object_bytes(object);
         MC_COUNT(objects->env, evicted_keys, 1);
+        mc_histogram_observe(&objects->env->metrics.key_age_at_eviction_seconds,
+                             objects->env->now_ns - object->since_ns);
         MC_COUNT(objects->env, evicted_soft_pinned, object->pin == MC_PIN_SOFT ? 1 : 0);
         mc_objects_drop(objects, object);
     }
@@ -148,6 +150,8 @@ uint64_t mc_evict_from(struct mc_objects *objects, struct mc_segment *segment, b
         }
         freed += evict_replica(objects, extent);
     }
+    MC_COUNT(objects->env, evictions_attempted, 1);
+    MC_COUNT(objects->env, evictions_successful, freed > 0 ? 1 : 0);
     return freed;
 }
 

@@ -5,6 +5,9 @@
  * read or write: otherwise polling could freeze eviction. */
 #define ASK_LEASES_MAX 3u
 
+/* Versions that were taken over and lie before the oldest unfinished put: look past so many. */
+#define OLDEST_STEPS_MAX 1024u
+
 void mc_lifetime_init(struct mc_lifetime *lifetime, struct mc_core_env *env,
                       struct mc_objects *objects)
 {
@@ -61,7 +64,7 @@ void mc_lifetime_take_over(struct mc_lifetime *lifetime, struct mc_object *objec
     MC_ASSERT(mc_lifetime_discardable(lifetime, object));
     mc_objects_detach(lifetime->objects, object);
     /* Its record stays where it is: the list is in the order of the starts. */
-    mc_objects_park(lifetime->objects, object, object->u.put);
+    mc_objects_park(lifetime->objects, object, object->u.put, MC_CLASS_PARKED);
     MC_COUNT(lifetime->env, put_taken_over, 1);
 }
 
@@ -77,7 +80,8 @@ void mc_lifetime_park(struct mc_lifetime *lifetime, struct mc_object *object, st
     mc_list_drop(&put->node);
     mc_list_add_tail(failed ? &lifetime->failed : &lifetime->retired, &put->node);
     if (object->life != MC_LIFE_PARKED) {
-        mc_objects_park(lifetime->objects, object, put);
+        mc_objects_park(lifetime->objects, object, put,
+                        failed ? MC_CLASS_PARKED : MC_CLASS_READING);
     }
 }
 
@@ -122,6 +126,20 @@ bool mc_lifetime_step(struct mc_lifetime *lifetime, struct mc_budget *budget)
         }
     }
     return true;
+}
+
+uint64_t mc_lifetime_oldest_ns(const struct mc_lifetime *lifetime)
+{
+    unsigned steps = 0;
+
+    mc_list_for_each (node, &lifetime->unfinished) {
+        const struct mc_put *put = MC_CONTAINER_OF(node, struct mc_put, node);
+
+        if (put->object->life == MC_LIFE_WRITING || ++steps == OLDEST_STEPS_MAX) {
+            return put->start_ns;
+        }
+    }
+    return UINT64_MAX;
 }
 
 uint64_t mc_lifetime_next_ns(const struct mc_lifetime *lifetime)

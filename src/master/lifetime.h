@@ -43,6 +43,9 @@ uint64_t mc_lifetime_ask(struct mc_lifetime *lifetime, struct mc_object *object)
 
 /** Free what is due. False if the budget ended first. */
 bool mc_lifetime_step(struct mc_lifetime *lifetime, struct mc_budget *budget);
+/** Core time at which the oldest unfinished put began; UINT64_MAX: there is none. Behind more than
+ * 1024 that were taken over it is too old. */
+uint64_t mc_lifetime_oldest_ns(const struct mc_lifetime *lifetime);
 /** Core time at which something falls due; UINT64_MAX: never. */
 uint64_t mc_lifetime_next_ns(const struct mc_lifetime *lifetime);
 

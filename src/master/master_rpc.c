@@ -226,7 +226,7 @@ static mooncake_err do_space(struct mc_master *master, const union message *requ
         .soft_pinned = space.soft_pinned,
         .hard_pinned = space.hard_pinned,
         .writing = space.writing,
-        .parked = space.parked,
+        .parked = space.parked + space.reading,
         .unplaceable = space.unplaceable,
         .largest_free = space.largest_free,
         .mismatch = "",

@@ -35,6 +35,7 @@ enum mc_class {
     MC_CLASS_HARD,
     MC_CLASS_WRITING,
     MC_CLASS_PARKED,
+    MC_CLASS_READING, /* parked because it has been replaced while readers may have it */
     MC_CLASSES,
 };
 
@@ -89,7 +90,7 @@ struct mc_object {
     uint8_t extents_count; /* places in the array, used or not */
     uint8_t replicas;      /* as placed; some may be gone */
     uint8_t mark;          /* of the last removal that left it, so that each counts it once */
-    uint8_t unused;
+    uint8_t parked_class;  /* PARKED: why, as an mc_class */
     struct mc_extent extents[];
 };
 

@@ -224,6 +224,13 @@ static void enter_queues(struct mc_objects *objects, struct mc_object *object)
     }
 }
 
+/* A readable version answers for its key no more. */
+static void count_unreadable(struct mc_objects *objects, const struct mc_object *object)
+{
+    MC_GAUGE(objects->env, keys, -1);
+    MC_GAUGE(objects->env, soft_pinned_keys, object->pin == MC_PIN_SOFT ? -1 : 0);
+}
+
 void mc_objects_make_readable(struct mc_objects *objects, struct mc_object *object,
                               struct mc_put **out_put, struct mc_object **out_old)
 {
@@ -236,7 +243,7 @@ void mc_objects_make_readable(struct mc_objects *objects, struct mc_object *obje
     if (old != NULL) {
         old->u.pending = NULL;
         mc_htab_replace(objects->table, hash, old, object);
-        MC_GAUGE(objects->env, keys, -1);
+        count_unreadable(objects, old);
     }
     *out_put = object->u.put;
     *out_old = old;
@@ -246,8 +253,10 @@ void mc_objects_make_readable(struct mc_objects *objects, struct mc_object *obje
     object->touched_ns = now_ns;
     object->pin_ns = object->pin == MC_PIN_SOFT ? now_ns + object->pin_ns : 0;
     enter_queues(objects, object);
+    mc_histogram_observe(&objects->env->metrics.value_size_bytes, object->value_len);
     MC_GAUGE(objects->env, unfinished_puts, -1);
     MC_GAUGE(objects->env, keys, 1);
+    MC_GAUGE(objects->env, soft_pinned_keys, object->pin == MC_PIN_SOFT ? 1 : 0);
 }
 
 void mc_objects_detach(struct mc_objects *objects, struct mc_object *object)
@@ -265,7 +274,7 @@ void mc_objects_detach(struct mc_objects *objects, struct mc_object *object)
             return;
         }
     } else {
-        MC_GAUGE(objects->env, keys, -1);
+        count_unreadable(objects, object);
         heir = object->u.pending;
         object->u.pending = NULL;
     }
@@ -276,12 +285,15 @@ void mc_objects_detach(struct mc_objects *objects, struct mc_object *object)
     }
 }
 
-void mc_objects_park(struct mc_objects *objects, struct mc_object *object, struct mc_put *put)
+void mc_objects_park(struct mc_objects *objects, struct mc_object *object, struct mc_put *put,
+                     enum mc_class klass)
 {
+    MC_ASSERT(klass == MC_CLASS_PARKED || klass == MC_CLASS_READING);
+    object->parked_class = (uint8_t)klass;
     for (unsigned i = 0; i < object->extents_count; i++) {
         if (object->extents[i].segment != NULL) {
-            mc_segments_reclass(objects->segments, &object->extents[i], MC_CLASS_PARKED,
-                                MC_QUEUE_BUSY, false);
+            mc_segments_reclass(objects->segments, &object->extents[i], klass, MC_QUEUE_BUSY,
+                                false);
         }
     }
     object->life = MC_LIFE_PARKED;
@@ -344,7 +356,7 @@ mooncake_err mc_objects_split(struct mc_objects *objects, struct mc_object *obje
     mc_list_init(&put->node);
     put->client_id = object->u.put->client_id;
     put->start_ns = object->u.put->start_ns;
-    mc_objects_park(objects, part, put);
+    mc_objects_park(objects, part, put, MC_CLASS_PARKED);
     *out = part;
     return MOONCAKE_OK;
 }
@@ -354,6 +366,8 @@ void mc_objects_unpin(struct mc_objects *objects, struct mc_object *object)
     /* Nobody read it since it became readable: then it is as old as it looks, and first to go. */
     bool const at_head = object->touched_ns == object->since_ns;
 
+    MC_ASSERT(object->life == MC_LIFE_READABLE && object->pin == MC_PIN_SOFT);
+    MC_GAUGE(objects->env, soft_pinned_keys, -1);
     object->pin = MC_PIN_NONE;
     object->pin_ns = 0;
     for (unsigned i = 0; i < object->extents_count; i++) {

@@ -69,8 +69,11 @@ void mc_objects_make_readable(struct mc_objects *objects, struct mc_object *obje
                               struct mc_put **out_put, struct mc_object **out_old);
 /** Out of the table or off its head; a pending version takes its place. Not freed. */
 void mc_objects_detach(struct mc_objects *objects, struct mc_object *object);
-/** WRITING or READABLE, detached -> PARKED. Takes @p put, in no list. */
-void mc_objects_park(struct mc_objects *objects, struct mc_object *object, struct mc_put *put);
+/** WRITING or READABLE, detached -> PARKED. Takes @p put, in no list. @p klass is PARKED or
+ * READING.
+ */
+void mc_objects_park(struct mc_objects *objects, struct mc_object *object, struct mc_put *put,
+                     enum mc_class klass);
 /** Free a detached or parked version with its space. */
 void mc_objects_free(struct mc_objects *objects, struct mc_object *object);
 /** detach and free. */

@@ -44,6 +44,7 @@ struct mc_segment {
     uint32_t recent;         /* recent placements that came here */
     uint64_t place_seq;      /* the allocation whose replica is here */
     uint64_t leave_ns;       /* DRAINING: gone at this time */
+    uint64_t gone_ns;        /* GONE: since then */
     uint64_t reporter;       /* client that reported it first */
     uint64_t reported_ns;    /* last report; 0: none */
     uint64_t evict_after_ns; /* nothing was evictable: do not look before */

@@ -21,7 +21,8 @@ static struct mc_core_space space_of(struct pool *pool)
 
     mc_core_space(pool->core, &space);
     assert_int_equal(space.free + space.evictable + space.leased + space.soft_pinned +
-                         space.hard_pinned + space.writing + space.parked + space.unplaceable,
+                         space.hard_pinned + space.writing + space.parked + space.reading +
+                         space.unplaceable,
                      space.capacity);
     return space;
 }
