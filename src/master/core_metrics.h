@@ -49,7 +49,7 @@
     X(reports, "Reports of unreachable stores and damaged extents")                                \
     X(suspected, "Times a segment became suspect")                                                 \
     X(stalls, "Own stalls noticed")                                                                \
-    X(gauge_recount, "Recounts of everything")                                                     \
+    X(recounts, "Recounts of everything")                                                          \
     X(gauge_recount_mismatch, "Recounts that differed from a gauge or the books")
 
 /* X(name, help). Printed as mooncake_master_<name>; each equals a recount at any time. */

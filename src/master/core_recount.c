@@ -189,7 +189,7 @@ mooncake_err mc_core_recount(struct mc_core *core)
 #undef EXPECT_GAUGE_
     expect(&recount, "hits and misses", mc_counter_get(&metrics->lookups),
            mc_counter_get(&metrics->hits) + mc_counter_get(&metrics->misses));
-    MC_COUNT(&core->env, gauge_recount, 1);
+    MC_COUNT(&core->env, recounts, 1);
     if (recount.wrong != NULL) {
         MC_COUNT(&core->env, gauge_recount_mismatch, 1);
         return mc_err_set(MOONCAKE_EINTERNAL, "%s: the books say %llu, a recount %llu",

@@ -201,10 +201,13 @@ static void delete_value(void *arg, const struct mc_admin_request *request,
 }
 
 static const struct mc_admin_route routes[] = {
-    {"GET", "/health", "Is the service alive?", get_health, false},
-    {"GET", "/metadata", "The value of ?key=KEY", get_value, false},
-    {"PUT", "/metadata", "Store the body under ?key=KEY", put_value, false},
-    {"DELETE", "/metadata", "Forget ?key=KEY", delete_value, false},
+    {.method = "GET", .path = "/health", .help = "Is the service alive?", .handle = get_health},
+    {.method = "GET", .path = "/metadata", .help = "The value of ?key=KEY", .handle = get_value},
+    {.method = "PUT",
+     .path = "/metadata",
+     .help = "Store the body under ?key=KEY",
+     .handle = put_value},
+    {.method = "DELETE", .path = "/metadata", .help = "Forget ?key=KEY", .handle = delete_value},
 };
 
 /* ---- life ---------------------------------------------------------------------------------- */

@@ -21,7 +21,6 @@
 #define EXIT_USAGE 2
 
 #define PORTS_LEN_MAX 128
-#define REPORT_MS 10000u
 
 /* Requests under way at SIGTERM may take so long; a second signal ends at once. */
 #define DRAIN_GRACE_MS 2000u
@@ -32,6 +31,7 @@ struct conf {
     char *allocation_strategy, *cluster_id;
     uint64_t default_kv_lease_ttl, default_kv_soft_pin_ttl, client_ttl;
     uint64_t put_start_discard_timeout_sec, put_start_release_timeout_sec;
+    uint64_t metric_report_interval;
     double eviction_high_watermark_ratio, eviction_ratio;
     bool allow_evict_soft_pinned_objects, enable_metric_reporting, enable_http_metadata_server;
     uint32_t poll_us, rpc_thread_num;
@@ -61,7 +61,11 @@ static const struct mc_option option_table[] = {
     OPTION(eviction_ratio, RATIO, "0.05", "how far below the watermark eviction ends"),
     OPTION(allow_evict_soft_pinned_objects, BOOL, "true",
            "evict soft-pinned objects when nothing else can be"),
-    OPTION(enable_metric_reporting, BOOL, "false", "log the pool in one line each 10 seconds"),
+    OPTION(enable_metric_reporting, BOOL, "true", "log the pool in one line when it changes"),
+    OPTION(metric_report_interval, SECONDS, "10",
+           "time between summary lines in the log, written when something changed, in seconds; "
+           "0: none",
+           .max = UINT32_MAX),
     OPTION(enable_http_metadata_server, BOOL, "false",
            "also serve /metadata and /health, for programs that want a metadata service"),
     OPTION(http_metadata_server_host, TEXT, "0.0.0.0", "address of that service"),
@@ -129,7 +133,6 @@ struct run {
     struct mc_master *master;
     struct mc_service *service;
     struct mc_http_metadata *metadata; /* NULL: not asked for */
-    struct mc_timer *report;           /* NULL: not asked for */
     unsigned signals;
 };
 
@@ -234,13 +237,6 @@ static void say_serving(struct run *run)
     mc_service_ready(run->service);
 }
 
-static void report(void *arg)
-{
-    struct run *run = arg;
-
-    mc_master_log_summary(run->master);
-}
-
 /* What is served beside the pool, if it was asked for. */
 static mooncake_err open_extras(struct run *run, const struct conf *conf)
 {
@@ -248,19 +244,12 @@ static mooncake_err open_extras(struct run *run, const struct conf *conf)
         MC_TRY(mc_http_metadata_open(run->loop, conf->http_metadata_server_host,
                                      conf->http_metadata_server_port, &run->metadata));
     }
-    if (conf->enable_metric_reporting) {
-        MC_TRY(mc_timer_create(run->loop, report, run, &run->report));
-        mc_timer_set(run->report, REPORT_MS, REPORT_MS);
-    }
     return MOONCAKE_OK;
 }
 
 static void close_extras(struct run *run)
 {
     mc_http_metadata_close(&run->metadata);
-    if (run->report != NULL) {
-        mc_timer_destroy(&run->report);
-    }
 }
 
 static mooncake_err serve(struct run *run, const struct conf *conf)
@@ -280,6 +269,7 @@ static void master_options_from(const struct conf *conf, struct mc_master_option
     out->host = conf->rpc_address;
     out->rpc_port = conf->rpc_port;
     out->metrics_port = conf->metrics_port;
+    out->summary_ms = conf->enable_metric_reporting ? conf->metric_report_interval : 0;
     mc_core_options_init(&out->core);
     out->core.lease_ms = conf->default_kv_lease_ttl;
     out->core.soft_pin_ms = conf->default_kv_soft_pin_ttl;

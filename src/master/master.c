@@ -81,9 +81,13 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
     if (err != MOONCAKE_OK) {
         goto destroy_core;
     }
-    err = mc_rpc_server_open(loop, address, &mc_master_rpc_ops, master, &master->server);
+    err = mc_master_summary_start(master, options->summary_ms);
     if (err != MOONCAKE_OK) {
         goto destroy_timer;
+    }
+    err = mc_rpc_server_open(loop, address, &mc_master_rpc_ops, master, &master->server);
+    if (err != MOONCAKE_OK) {
+        goto destroy_summary;
     }
     routes = mc_master_admin_routes(&routes_count);
     err = mc_admin_http_open(loop, options->host, options->metrics_port, routes, routes_count,
@@ -98,6 +102,8 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
 
 close_server:
     mc_rpc_server_close(&master->server);
+destroy_summary:
+    mc_timer_destroy(&master->summary);
 destroy_timer:
     mc_timer_destroy(&master->tick);
 destroy_core:
@@ -117,26 +123,10 @@ uint16_t mc_master_metrics_port(const struct mc_master *master)
     return mc_admin_http_port(master->http);
 }
 
-void mc_master_log_summary(struct mc_master *master)
-{
-    struct mc_buf text;
-
-    mc_buf_init(&text);
-    if (mc_master_summary_print(master, &text) == MOONCAKE_OK) {
-        size_t len = mc_buf_len(&text);
-        const char *bytes = (const char *)mc_buf_bytes(&text);
-
-        while (len > 0 && bytes[len - 1] == '\n') {
-            len--;
-        }
-        mc_log_info("master.summary", "text=\"%.*s\"", (int)len, bytes);
-    }
-    mc_buf_fini(&text);
-}
-
 void mc_master_drain(struct mc_master *master, uint32_t grace_ms, void (*done)(void *arg),
                      void *arg)
 {
+    master->draining = true;
     mc_rpc_server_drain(master->server, grace_ms, done, arg);
 }
 
@@ -148,6 +138,7 @@ void mc_master_destroy(struct mc_master **master)
         return;
     }
     mc_admin_http_close(&m->http); /* first: its handlers read the core */
+    mc_timer_destroy(&m->summary);
     mc_timer_destroy(&m->tick);
     mc_core_destroy(&m->core); /* answers the removals that wait, so before the server */
     mc_rpc_server_close(&m->server);

@@ -22,6 +22,7 @@ struct mc_master_options {
     uint16_t rpc_port, metrics_port;      /* 0: the kernel picks */
     struct mc_core_options core;          /* epoch and seed are chosen by the caller */
     const struct mc_config_reply *config; /* answer to Config; borrowed; NULL: empty */
+    uint64_t summary_ms;                  /* between summary lines in the log; 0: none */
 };
 
 /** Listens on both ports when it returns. EINVAL, ENOMEM; ERPC (a port is taken: the sentence
@@ -33,8 +34,6 @@ uint16_t mc_master_metrics_port(const struct mc_master *master);
 /** Take no new connections, finish requests under way for at most @p grace_ms, then @p done. */
 void mc_master_drain(struct mc_master *master, uint32_t grace_ms, void (*done)(void *arg),
                      void *arg);
-/** Log what /metrics/summary says. */
-void mc_master_log_summary(struct mc_master *master);
 /** Close at once. Nulls *master; accepts NULL in it. */
 void mc_master_destroy(struct mc_master **master);
 

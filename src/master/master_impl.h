@@ -10,12 +10,19 @@
 #include "master/master_rpc.h"
 #include "rpc/rpc_server.h"
 
+/* Fits into one line of the log, with what the log puts before it. */
+#define MC_SUMMARY_LEN_MAX 900u
+
 struct mc_master {
     struct mc_loop *loop; /* borrowed */
     struct mc_core *core;
     struct mc_rpc_server *server;
     struct mc_admin_http *http;
     struct mc_timer *tick;
+    struct mc_timer *summary;              /* NULL: no lines in the log */
+    char summary_line[MC_SUMMARY_LEN_MAX]; /* the last that was written */
+    uint64_t summary_ns;                   /* when */
+    bool draining;
     bool tick_is_due; /* the timer is set to fire in this turn or the next */
     uint64_t epoch, started_ns;
     const struct mc_config_reply *config; /* borrowed; NULL: empty */
@@ -28,8 +35,12 @@ void mc_master_tick_soon(struct mc_master *master);
 /** The admin routes; the argument of each is the struct mc_master. */
 const struct mc_admin_route *mc_master_admin_routes(size_t *out_count);
 
-/** The /metrics page and its one-line summary. */
-mooncake_err mc_master_metrics_print(struct mc_master *master, struct mc_buf *out) MC_MUST_CHECK;
-mooncake_err mc_master_summary_print(struct mc_master *master, struct mc_buf *out) MC_MUST_CHECK;
+/** Answer with the /metrics page, made in parts. ENOMEM. */
+mooncake_err mc_master_metrics_begin(struct mc_master *master,
+                                     struct mc_admin_reply *reply) MC_MUST_CHECK;
+/** The pool in one line, without an end of the line. @p cap is MC_SUMMARY_LEN_MAX. */
+void mc_master_summary_print(struct mc_master *master, char *out, size_t cap);
+/** Write that line to the log each @p interval_ms, if it has changed. */
+mooncake_err mc_master_summary_start(struct mc_master *master, uint64_t interval_ms) MC_MUST_CHECK;
 
 #endif

@@ -102,10 +102,8 @@ static struct outcome outcome_of(enum mc_method method, const union message *rep
                                 statuses == NULL ? 0 : count_failed(method, statuses, count)};
 }
 
-static void tally(struct mc_master *master, const struct mc_rpc_request *request,
-                  struct outcome outcome)
+static void count(struct mc_method_metrics *metrics, struct outcome outcome)
 {
-    struct mc_method_metrics *metrics = &master->metrics.methods[request->method];
     bool failed =
         outcome.err != MOONCAKE_OK || (outcome.items > 0 && outcome.failed_items == outcome.items);
 
@@ -119,7 +117,22 @@ static void tally(struct mc_master *master, const struct mc_rpc_request *request
         mc_counter_add_owner(&metrics->batch_items, outcome.items);
         mc_counter_add_owner(&metrics->batch_failed_items, outcome.failed_items);
     }
+}
+
+static void tally(struct mc_master *master, const struct mc_rpc_request *request,
+                  struct outcome outcome)
+{
+    struct mc_method_metrics *metrics = &master->metrics.methods[request->method];
+
+    count(metrics, outcome);
     mc_histogram_observe(&metrics->latency, mc_monotonic_ns() - request->started_ns);
+}
+
+/* Count a call whose kind is a method of its own in the C++ Mooncake. */
+static void count_kind(struct mc_method_metrics *kind, mooncake_err err)
+{
+    count(kind,
+          (struct outcome){.err = err, .items = 1, .failed_items = err == MOONCAKE_OK ? 0 : 1});
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -170,11 +183,38 @@ CORE_CALL(query)
 CORE_CALL(exist)
 CORE_CALL(remove)
 CORE_CALL(report)
-CORE_CALL(mount)
 CORE_CALL(unmount)
 CORE_CALL(ping)
-CORE_CALL(list_keys)
 CORE_CALL(describe_key)
+
+static mooncake_err do_mount(struct mc_master *master, const union message *request,
+                             struct mc_arena *arena, union message *reply)
+{
+    bool again = request->mount_request.again;
+    mooncake_err err =
+        mc_core_mount(master->core, &request->mount_request, arena, &reply->mount_reply);
+
+    if (again) {
+        count(&master->metrics.remount,
+              err == MOONCAKE_OK ? outcome_of(MC_METHOD_MOUNT, reply)
+                                 : (struct outcome){.err = err, .items = 1, .failed_items = 1});
+    }
+    return err;
+}
+
+static mooncake_err do_list_keys(struct mc_master *master, const union message *request,
+                                 struct mc_arena *arena, union message *reply)
+{
+    const char *pattern = request->list_keys_request.pattern;
+    bool by_regex = pattern != NULL && pattern[0] != '\0';
+    mooncake_err err = mc_core_list_keys(master->core, &request->list_keys_request, arena,
+                                         &reply->list_keys_reply);
+
+    if (by_regex) {
+        count_kind(&master->metrics.list_by_regex, err);
+    }
+    return err;
+}
 
 static mooncake_err do_list_segments(struct mc_master *master, const union message *request,
                                      struct mc_arena *arena, union message *reply)
@@ -263,6 +303,7 @@ static mooncake_err do_hello(struct mc_master *master, const union message *requ
 struct removal {
     struct mc_master *master;
     struct mc_rpc_request *request;
+    bool by_regex;
 };
 
 static void on_removed(void *arg, mooncake_err err, const struct mc_remove_all_reply *counts)
@@ -270,6 +311,9 @@ static void on_removed(void *arg, mooncake_err err, const struct mc_remove_all_r
     struct removal *removal = arg;
     union message reply;
 
+    if (removal->by_regex) {
+        count_kind(&removal->master->metrics.remove_by_regex, err);
+    }
     if (err != MOONCAKE_OK) {
         if (err != MOONCAKE_EINVAL) { /* then the sentence is the pattern's */
             (void)mc_err_set(err, "remove_all did not come to its end: %s", mooncake_err_text(err));
@@ -288,7 +332,9 @@ static void start_remove_all(struct mc_master *master, struct mc_rpc_request *re
     mooncake_err err = MOONCAKE_ENOMEM;
 
     if (removal != NULL) {
-        *removal = (struct removal){.master = master, .request = request};
+        *removal = (struct removal){.master = master,
+                                    .request = request,
+                                    .by_regex = message->remove_all_request.pattern != NULL};
         err = mc_core_remove_all(master->core, &message->remove_all_request, on_removed, removal);
     }
     if (err != MOONCAKE_OK) {

@@ -21,6 +21,8 @@ struct mc_method_metrics {
 
 struct mc_master_rpc_metrics {
     struct mc_method_metrics methods[MC_METHOD_NUMBER_MAX + 1];
+    /* Calls of these methods that are calls of their own in the C++ Mooncake. */
+    struct mc_method_metrics list_by_regex, remove_by_regex, remount;
     struct mc_counter undecodable, unknown_methods, hellos_refused;
 };
 
