@@ -198,6 +198,22 @@ class Io(unittest.TestCase):
         self.assertAlmostEqual(case["x_tcp_stream"],
                                case["bytes_per_s"] / limits["tcp_stream_bytes_per_s"], 6)
         self.assertAlmostEqual(case["x_tcp_trip"], case["p50_ns"] / limits["tcp_trip_p50_ns"], 6)
+        self.assertAlmostEqual(case["x_tcp_1mib"], case["p50_ns"] /
+                               (limits["tcp_1mib_p50_ns"] + limits["tcp_trip_p50_ns"]), 6)
+
+    def test_repeated_cases_show_one_of_the_runs_and_count_all(self):
+        result = bench_json("io", "--master", "fake", "--sizes", "4KiB", "--batches", "4",
+                            "--time", "20ms", "--ops", "get", "--working-set", "1MiB",
+                            "--repeat", "5")
+        self.assertEqual((len(result["cases"]), result["repeat"]), (1, 5))
+        self.assertGreater(result["verified_bytes"], 2 * result["cases"][0]["verified_bytes"])
+        self.assertEqual(result["wrong"] + result["errors"], 0)
+
+    def test_lies_of_any_run_are_found(self):
+        result = bench_json("io", "--master", "fake:flip=2", "--sizes", "5000", "--batches", "5",
+                            "--time", "20ms", "--ops", "get", "--working-set", "1MiB",
+                            "--repeat", "3", status=3)
+        self.assertEqual(result["wrong"], 3) # one in each process of workers
 
 
 class Words(unittest.TestCase):

@@ -82,6 +82,19 @@ class Io(unittest.TestCase):
                 self.assertEqual(case["bytes"], case["keys"] * case["value_bytes"] * moves)
             self.assertGreater(result["verified_bytes"], 0)
 
+    def test_cpu_time_of_callers_and_daemons_is_counted(self):
+        with Pool(PROGRAMS, ["64MiB"]) as pool:
+            pids = [str(daemon.process.pid) for daemon in (pool.master, *pool.stores)]
+            args = ("io", "--transport", "tcp", "--sizes", "1MiB", "--batches", "8", "--ops",
+                    "get", "--time", "200ms", "--working-set", "16MiB")
+            alone = bench(pool, *args)["cases"][0]
+            case = bench(pool, *args, "--pids", ",".join(pids), "--poll-us", "0")["cases"][0]
+            self.assertGreater(alone["cpu_ns"], 0)
+            self.assertEqual(alone["daemons_cpu_ns"], 0)
+            self.assertGreater(case["daemons_cpu_ns"], 0)
+            # No call can use more than a core, nor the daemons more than there are.
+            self.assertLess(case["cpu_ns"], case["bytes"] / case["bytes_per_s"] * 1.1e9)
+
     def test_meta_is_right(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
             result = bench(pool, "meta", "--time", "50ms", "--keys", "2048")

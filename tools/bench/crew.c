@@ -49,9 +49,19 @@ static void pause_a_little(void)
 
 /* ---- one worker -------------------------------------------------------------------------- */
 
+static uint64_t daemons_cpu_ns(const struct mc_bench_options *options)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < options->pids.count; i++) {
+        sum += mc_process_cpu_ns((pid_t)options->pids.items[i]);
+    }
+    return sum;
+}
+
 static void work(struct crew *crew, struct mc_worker *worker)
 {
-    uint64_t end;
+    uint64_t daemons_ns, end;
 
     if (!crew->job->prepare(worker)) {
         (void)atomic_fetch_add(&crew->shared->failed, 1);
@@ -64,10 +74,12 @@ static void work(struct crew *crew, struct mc_worker *worker)
     if (atomic_load(&crew->shared->gate) == GATE_OFF) {
         return;
     }
+    daemons_ns = daemons_cpu_ns(crew->options);
     end = mc_now_ns() + crew->options->time_ms * 1000000u;
     while (crew->job->step(worker) && mc_now_ns() < end) {
         continue;
     }
+    worker->tally->daemons_cpu_ns = daemons_cpu_ns(crew->options) - daemons_ns;
     mc_tally_finish(worker->tally);
 }
 

@@ -2,15 +2,15 @@
 #include "io.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "crew.h"
 #include "pool.h"
 #include "report.h"
 
+#define REPEAT_MAX 99u /* as the option's */
 #define MEMORY_MAX ((uint64_t)64 << 30)
-/* From here on a value's bytes, and not its calls, are what takes the time. */
-#define BULK_LEN ((uint64_t)64 << 10)
 
 const char *const mc_io_op_names[MC_IO_OPS_COUNT] = {
 #define NAME(name, word) word,
@@ -79,13 +79,25 @@ struct run {
     json_t *cases; /* NULL unless --json */
 };
 
+/* Is it what a raw request for 1 MiB can be compared with? */
+static bool is_asked(const struct mc_io_case *c)
+{
+    return c->batch == 1 && c->op == MC_IO_GET && c->size == MC_LIMITS_MESSAGE_LEN;
+}
+
 static void report_case(struct run *run, const struct mc_io_case *c, const struct mc_tally *tally)
 {
     char size[MC_TEXT_LEN];
     char title[80];
+    unsigned shape = 0;
 
     if (run->cases != NULL) {
         json_t *root = mc_json_tally(tally, &run->limits);
+
+        if (run->limits.measured && is_asked(c)) {
+            (void)json_object_set_new(root, "x_tcp_1mib",
+                                      json_real(mc_report_x_asked(tally, &run->limits)));
+        }
 
         (void)json_object_set_new(root, "op", json_string(mc_io_op_names[c->op]));
         (void)json_object_set_new(root, "value_bytes", json_integer((json_int_t)c->size));
@@ -95,24 +107,49 @@ static void report_case(struct run *run, const struct mc_io_case *c, const struc
     }
     (void)snprintf(title, sizeof(title), "%-6s %8s x %llu", mc_io_op_names[c->op],
                    mc_text_size(size, c->size), (unsigned long long)c->batch);
-    mc_report_line(title, tally, &run->limits, c->batch == 1,
-                   c->size >= BULK_LEN && tally->bytes > 0);
+    if (c->batch == 1) {
+        shape |= MC_LINE_SINGLE;
+    }
+    if (c->size >= MC_IO_BULK_LEN && tally->bytes > 0) {
+        shape |= MC_LINE_BULK;
+    }
+    if (is_asked(c)) {
+        shape |= MC_LINE_ASKED;
+    }
+    mc_report_line(title, tally, &run->limits, shape);
     (void)fflush(stdout);
 }
 
-/* False: there is no sense in further cases. */
-static bool run_case(struct run *run, const struct mc_io_case *c)
+static int by_rate(const void *a, const void *b)
 {
-    static struct mc_tally tally;
-    bool fine = mc_crew_run(run->options, &mc_io_job, c, &tally);
+    const struct mc_tally *x = a;
+    const struct mc_tally *y = b;
 
-    if (fine) {
-        report_case(run, c, &tally);
-    } else if (tally.errors == 0) {
-        tally.errors = 1;
+    return (x->items_rate > y->items_rate) - (x->items_rate < y->items_rate);
+}
+
+/* False: there is no sense in further cases. */
+static bool run_case(struct run *run, struct mc_io_case *c)
+{
+    static struct mc_tally tallies[REPEAT_MAX];
+    uint64_t repeat = run->options->repeat;
+
+    for (uint64_t i = 0; i < repeat; i++) {
+        struct mc_tally *tally = &tallies[i];
+        bool fine = mc_crew_run(run->options, &mc_io_job, c, tally);
+
+        if (!fine && tally->errors == 0) {
+            tally->errors = 1;
+        }
+        mc_tally_merge(&run->sum, tally);
+        if (!fine) {
+            return false;
+        }
+        c->run++;
     }
-    mc_tally_merge(&run->sum, &tally);
-    return fine;
+    qsort(tallies, repeat, sizeof(tallies[0]), by_rate);
+    report_case(run, c, &tallies[(repeat - 1) / 2]);
+    return true;
 }
 
 static bool run_cases(struct run *run, const struct ops *ops)
@@ -124,11 +161,12 @@ static bool run_cases(struct run *run, const struct ops *ops)
         for (size_t b = 0; b < o->batches.count; b++) {
             for (size_t i = 0; i < ops->count; i++) {
                 struct mc_io_case c = {ops->items[i], o->sizes.items[s], o->batches.items[b],
-                                       run_id++};
+                                       run_id};
 
                 if (!run_case(run, &c)) {
                     return false;
                 }
+                run_id = c.run;
             }
         }
     }
@@ -149,19 +187,23 @@ static enum mc_exit run_command(const struct mc_bench_options *options, const ch
         run.cases = json_array();
     } else {
         mc_report_limits(&run.limits);
-        (void)printf("\n%llu process(es) of %llu thread(s), %llu ms a case\n",
-                     (unsigned long long)options->processes, (unsigned long long)options->threads,
-                     (unsigned long long)options->time_ms);
+        (void)printf(
+            "\n%llu process(es) of %llu thread(s), %llu ms a case, median of %llu, polling "
+            "%llu us\n",
+            (unsigned long long)options->processes, (unsigned long long)options->threads,
+            (unsigned long long)options->time_ms, (unsigned long long)options->repeat,
+            (unsigned long long)options->poll_us);
         mc_report_head("operation", &run.limits);
     }
     (void)run_cases(&run, &ops); /* what went wrong is in the sum */
     if (options->json) {
-        mc_json_print(json_pack("{s:s, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:s}", "command", command,
-                                "processes", (json_int_t)options->processes, "threads",
-                                (json_int_t)options->threads, "limits", mc_json_limits(&run.limits),
-                                "cases", run.cases, "verified_bytes", (json_int_t)run.sum.verified,
-                                "wrong", (json_int_t)run.sum.wrong, "errors",
-                                (json_int_t)run.sum.errors, "first_error", run.sum.sentence));
+        mc_json_print(json_pack(
+            "{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:s}", "command", command, "repeat",
+            (json_int_t)options->repeat, "poll_us", (json_int_t)options->poll_us, "processes",
+            (json_int_t)options->processes, "threads", (json_int_t)options->threads, "limits",
+            mc_json_limits(&run.limits), "cases", run.cases, "verified_bytes",
+            (json_int_t)run.sum.verified, "wrong", (json_int_t)run.sum.wrong, "errors",
+            (json_int_t)run.sum.errors, "first_error", run.sum.sentence));
     } else {
         mc_report_verdict(&run.sum);
     }

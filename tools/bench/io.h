@@ -27,6 +27,9 @@ struct mc_io_case {
     uint64_t run;         /* makes the keys of this case its own */
 };
 
+/* From here on a value's bytes, and not its calls, are what takes the time. */
+#define MC_IO_BULK_LEN ((uint64_t)64 << 10)
+
 extern const char *const mc_io_op_names[MC_IO_OPS_COUNT];
 extern const struct mc_job mc_io_job;
 

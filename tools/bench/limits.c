@@ -21,7 +21,7 @@
 
 #define MEMORY_LEN ((size_t)128 << 20) /* beyond any cache */
 #define FUSED_BLOCK ((size_t)16 << 10)
-#define MESSAGE_LEN ((size_t)1 << 20)
+#define MESSAGE_LEN MC_LIMITS_MESSAGE_LEN
 #define RING_LEN (32 * MESSAGE_LEN) /* what a batch of 32 such values moves through */
 #define PHASE_NS 300000000u
 #define SLICE_NS 100000000u

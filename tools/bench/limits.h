@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MC_LIMITS_MESSAGE_LEN ((size_t)1 << 20)
+
 /* Rates in bytes per second. */
 struct mc_limits {
     bool measured;

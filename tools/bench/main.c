@@ -56,6 +56,10 @@ static const struct mc_arg io_args[] = {
     {"keys", MC_ARG_NUMBER, OPTION(keys), "2048", "N", "that each worker keeps in it at most", 1,
      100000000},
     {"time", MC_ARG_TIME, OPTION(time_ms), "1s", "TIME", "of each case", 1, 86400000},
+    {"repeat", MC_ARG_NUMBER, OPTION(repeat), "1", "N",
+     "run each case so often, and show the run with the median rate", 1, 99},
+    {"pids", MC_ARG_NUMBERS, OPTION(pids), NULL, "PID,...",
+     "master and stores of this machine, whose CPU time counts too", 1, INT32_MAX},
     END,
 };
 
@@ -74,6 +78,10 @@ static const struct mc_arg meta_args[] = {
     {"working-set", MC_ARG_SIZE, OPTION(working_set), "256MiB", "SIZE",
      "bytes that all workers keep in the pool, if values are not empty", 1, 1024 * TIB},
     {"time", MC_ARG_TIME, OPTION(time_ms), "1s", "TIME", "of each case", 1, 86400000},
+    {"repeat", MC_ARG_NUMBER, OPTION(repeat), "1", "N",
+     "run each case so often, and show the run with the median rate", 1, 99},
+    {"pids", MC_ARG_NUMBERS, OPTION(pids), NULL, "PID,...",
+     "master and stores of this machine, whose CPU time counts too", 1, INT32_MAX},
     END,
 };
 
@@ -110,7 +118,10 @@ static const struct mc_command commands[] = {
      "count the time inside the calls; making and comparing data is outside. \"x stream\" is\n"
      "the rate over that of a raw loopback TCP stream, \"x trip\" the median over a raw 1-byte\n"
      "TCP round trip, both measured in the same run. Puts go to space that was used before: the\n"
-     "first use of memory is the kernel's time. What was put is removed again.",
+     "first use of memory is the kernel's time. What was put is removed again. \"x ask\", for "
+     "gets\n"
+     "of 1 MiB one at a time, is the median over that of a raw request for 1 MiB and one trip.\n"
+     "\"CPU s/GiB\" is the callers' CPU time inside the calls and that of --pids meanwhile.",
      io_args, true, mc_io_run},
     {"meta", "calls that move no bytes: exist, size, and put, get and remove of empty values",
      "As io, with empty values and larger batches.", meta_args, true, mc_meta_run},

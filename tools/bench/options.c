@@ -18,6 +18,8 @@ static const struct mc_arg pool_args[] = {
      0},
     {"verify", MC_ARG_TEXT, OPTION(verify), "full", "full|header|none",
      "what the client library proves; bytes are compared here in any case", 0, 0},
+    {"poll-us", MC_ARG_NUMBER, OPTION(poll_us), "50", "N",
+     "microseconds that a waiting call polls before it sleeps", 0, 1000000},
     {"seed", MC_ARG_NUMBER, OPTION(seed), "1", "N", "seed of everything random", 0, 0},
     {"json", MC_ARG_FLAG, OPTION(json), NULL, NULL, "print one JSON object", 0, 0},
     {"no-limits", MC_ARG_FLAG, OPTION(no_limits), NULL, NULL,

@@ -26,7 +26,7 @@ struct mc_list {
 struct mc_bench_options {
     /* of every command that talks to a pool */
     const char *master, *transport, *verify;
-    uint64_t timeout_ms, seed;
+    uint64_t timeout_ms, seed, poll_us;
     bool json, no_limits;
     /* replay */
     const char *trace, *prefix;
@@ -34,9 +34,9 @@ struct mc_bench_options {
     struct mc_list capacity;
     bool offline, cleanup;
     /* io and meta */
-    struct mc_list sizes, batches;
+    struct mc_list sizes, batches, pids;
     const char *ops;
-    uint64_t threads, processes, working_set, get_percent, time_ms, keys;
+    uint64_t threads, processes, working_set, get_percent, time_ms, keys, repeat;
 };
 
 enum mc_arg_kind {

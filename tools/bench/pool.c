@@ -48,6 +48,7 @@ bool mc_pool_open(const struct mc_bench_options *options, mooncake_client **out_
     client.master = options->master;
     client.transport = options->transport;
     client.timeout_ms = (uint32_t)options->timeout_ms;
+    client.poll_us = (uint32_t)options->poll_us;
     if (client.connect_timeout_ms > client.timeout_ms) {
         client.connect_timeout_ms = client.timeout_ms;
     }

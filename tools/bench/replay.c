@@ -239,9 +239,9 @@ static void print_result(const struct run *run, const struct mc_tally *sum)
     print_notes(r);
     (void)printf("\n");
     mc_report_head("call", &run->limits);
-    mc_report_line("batch_exist", &r->exist, &run->limits, false, false);
-    mc_report_line("batch_get_into", &r->get, &run->limits, false, bulk);
-    mc_report_line("batch_put", &r->put, &run->limits, false, bulk);
+    mc_report_line("batch_exist", &r->exist, &run->limits, 0);
+    mc_report_line("batch_get_into", &r->get, &run->limits, bulk ? MC_LINE_BULK : 0);
+    mc_report_line("batch_put", &r->put, &run->limits, bulk ? MC_LINE_BULK : 0);
     (void)printf("\n");
     mc_report_limits(&run->limits);
     (void)printf("%s%.1f s in all; ", run->limits.measured ? "\n" : "", (double)run->took_ns / 1e9);

@@ -79,16 +79,38 @@ void mc_report_limits(const struct mc_limits *limits)
 
 void mc_report_head(const char *title, const struct mc_limits *limits)
 {
-    (void)printf("%-24s %9s %10s %12s %10s %10s %10s", title, "calls", "keys/s", "rate", "p50",
-                 "p99", "max");
+    (void)printf("%-24s %9s %10s %12s %10s %10s %10s %9s", title, "calls", "keys/s", "rate", "p50",
+                 "p99", "max", "CPU s/GiB");
     if (limits->measured) {
-        (void)printf(" %9s %9s", "x stream", "x trip");
+        (void)printf(" %9s %9s %9s", "x stream", "x trip", "x ask");
     }
     (void)printf("\n");
 }
 
+double mc_report_x_asked(const struct mc_tally *tally, const struct mc_limits *limits)
+{
+    return (double)mc_histogram_at(&tally->latency, 0.5) /
+           (double)(limits->mib_p50_ns + limits->trip_p50_ns);
+}
+
+static double cpu_per_gib(const struct mc_tally *tally)
+{
+    const double gib = (double)tally->bytes / (double)(1u << 30);
+
+    return (double)(tally->cpu_ns + tally->daemons_cpu_ns) / 1e9 / gib;
+}
+
+static void print_ratio(bool applies, double ratio)
+{
+    if (applies) {
+        (void)printf(" %9.2f", ratio);
+    } else {
+        (void)printf(" %9s", "-");
+    }
+}
+
 void mc_report_line(const char *title, const struct mc_tally *tally, const struct mc_limits *limits,
-                    bool single, bool bulk)
+                    unsigned shape)
 {
     const struct mc_histogram *h = &tally->latency;
     char items[MC_TEXT_LEN], rate[MC_TEXT_LEN], p50[MC_TEXT_LEN], p99[MC_TEXT_LEN];
@@ -99,15 +121,12 @@ void mc_report_line(const char *title, const struct mc_tally *tally, const struc
                  tally->bytes == 0 ? "-" : mc_text_rate(rate, tally->bytes_rate),
                  mc_text_time(p50, mc_histogram_at(h, 0.5)),
                  mc_text_time(p99, mc_histogram_at(h, 0.99)), mc_text_time(longest, h->max));
-    if (limits->measured && bulk) {
-        (void)printf(" %9.2f", tally->bytes_rate / limits->stream_rate);
-    } else if (limits->measured) {
-        (void)printf(" %9s", "-");
-    }
-    if (limits->measured && single) {
-        (void)printf(" %9.2f", (double)mc_histogram_at(h, 0.5) / (double)limits->trip_p50_ns);
-    } else if (limits->measured) {
-        (void)printf(" %9s", "-");
+    print_ratio(tally->cpu_ns > 0 && tally->bytes > 0, cpu_per_gib(tally));
+    if (limits->measured) {
+        print_ratio((shape & MC_LINE_BULK) != 0, tally->bytes_rate / limits->stream_rate);
+        print_ratio((shape & MC_LINE_SINGLE) != 0,
+                    (double)mc_histogram_at(h, 0.5) / (double)limits->trip_p50_ns);
+        print_ratio((shape & MC_LINE_ASKED) != 0, mc_report_x_asked(tally, limits));
     }
     (void)printf("\n");
 }
@@ -142,14 +161,15 @@ json_t *mc_json_tally(const struct mc_tally *tally, const struct mc_limits *limi
 {
     const struct mc_histogram *h = &tally->latency;
     uint64_t p50 = mc_histogram_at(h, 0.5);
-    json_t *root =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:s}", "calls",
-                  (json_int_t)h->count, "keys", (json_int_t)tally->items, "bytes",
-                  (json_int_t)tally->bytes, "verified_bytes", (json_int_t)tally->verified, "wrong",
-                  (json_int_t)tally->wrong, "errors", (json_int_t)tally->errors, "keys_per_s",
-                  tally->items_rate, "bytes_per_s", tally->bytes_rate, "p50_ns", (json_int_t)p50,
-                  "p99_ns", (json_int_t)mc_histogram_at(h, 0.99), "max_ns", (json_int_t)h->max,
-                  "first_error", tally->sentence);
+    json_t *root = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:s}", "cpu_ns",
+        (json_int_t)tally->cpu_ns, "daemons_cpu_ns", (json_int_t)tally->daemons_cpu_ns, "calls",
+        (json_int_t)h->count, "keys", (json_int_t)tally->items, "bytes", (json_int_t)tally->bytes,
+        "verified_bytes", (json_int_t)tally->verified, "wrong", (json_int_t)tally->wrong, "errors",
+        (json_int_t)tally->errors, "keys_per_s", tally->items_rate, "bytes_per_s",
+        tally->bytes_rate, "p50_ns", (json_int_t)p50, "p99_ns",
+        (json_int_t)mc_histogram_at(h, 0.99), "max_ns", (json_int_t)h->max, "first_error",
+        tally->sentence);
 
     if (root != NULL && limits->measured) {
         (void)json_object_set_new(root, "x_tcp_stream",

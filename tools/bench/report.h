@@ -27,12 +27,18 @@ void mc_report_limits(const struct mc_limits *limits);
 
 /** One line of a table of calls; the title of the first column is the caller's. */
 void mc_report_head(const char *title, const struct mc_limits *limits);
-/**
- * @param single  one key a call: its time is compared with a round trip
- * @param bulk    large values: its rate is compared with the raw stream
- */
+/* What a line can be compared with. */
+enum mc_line {
+    MC_LINE_SINGLE = 1, /* one key a call: its time with a round trip */
+    MC_LINE_BULK = 2,   /* large values: its rate with the raw stream */
+    MC_LINE_ASKED = 4,  /* one value of MC_LIMITS_MESSAGE_LEN: its time with asking for as much */
+};
+
+/** @param shape  mc_line values or-ed together */
 void mc_report_line(const char *title, const struct mc_tally *tally, const struct mc_limits *limits,
-                    bool single, bool bulk);
+                    unsigned shape);
+/** The median over that of a raw request for 1 MiB and one round trip to the master. */
+double mc_report_x_asked(const struct mc_tally *tally, const struct mc_limits *limits);
 /** Verified bytes, wrong values and errors, and the first sentence about them. */
 void mc_report_verdict(const struct mc_tally *tally);
 

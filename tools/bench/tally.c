@@ -57,6 +57,10 @@ void mc_tally_merge(struct mc_tally *tally, const struct mc_tally *from)
     tally->verified += from->verified;
     tally->errors += from->errors;
     tally->wrong += from->wrong;
+    tally->cpu_ns += from->cpu_ns;
+    if (from->daemons_cpu_ns > tally->daemons_cpu_ns) { /* each worker has seen the same time */
+        tally->daemons_cpu_ns = from->daemons_cpu_ns;
+    }
     tally->items_rate += from->items_rate;
     tally->bytes_rate += from->bytes_rate;
 }

@@ -13,6 +13,8 @@ struct mc_tally {
     uint64_t verified;              /* bytes that were compared */
     uint64_t errors;                /* items that failed */
     uint64_t wrong;                 /* values with a wrong byte or length */
+    uint64_t cpu_ns;                /* of the workers' threads, inside calls that move much */
+    uint64_t daemons_cpu_ns;        /* of the processes in --pids, meanwhile; the same for all */
     double items_rate, bytes_rate;  /* per second of time inside calls; added up over workers */
     char sentence[MC_SENTENCE_LEN]; /* about the first error or wrong value */
 };
