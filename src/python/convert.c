@@ -94,11 +94,14 @@ static bool numbers_alloc(struct py_numbers *out, size_t count)
     return true;
 }
 
+/* Python's own function for 64 bits on every system is several times as slow with addresses. */
+_Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "an address is an unsigned long");
+
 bool py_number(PyObject *object, const char *what, uint64_t *out)
 {
-    unsigned long long number = PyLong_AsUnsignedLongLong(object);
+    unsigned long number = PyLong_AsUnsignedLong(object);
 
-    if (number == (unsigned long long)-1 && PyErr_Occurred()) {
+    if (number == (unsigned long)-1 && PyErr_Occurred()) {
         PyObject *index = NULL;
 
         PyErr_Clear();
@@ -107,7 +110,7 @@ bool py_number(PyObject *object, const char *what, uint64_t *out)
             index = PyNumber_Index(object); /* numpy's integers are no ints */
         }
         Py_DECREF(object);
-        number = index == NULL ? 0 : PyLong_AsUnsignedLongLong(index);
+        number = index == NULL ? 0 : PyLong_AsUnsignedLong(index);
         Py_XDECREF(index);
         if (index == NULL || PyErr_Occurred()) {
             PyErr_Format(PyExc_TypeError, "%s: integers from 0 to 2^64-1 are expected", what);
@@ -202,38 +205,58 @@ void py_numbers_free(struct py_numbers *numbers)
 
 /* ---- results ------------------------------------------------------------------------------- */
 
+/* Neighbours are alike as a rule, so they share one object: a batch's results cost no allocations.
+ */
+struct number_list {
+    PyObject *list;
+    PyObject *last; /* borrowed from the list */
+    long long last_value;
+};
+
+/* Element @p i, in order. False with an error, and without a list. */
+static bool set_number(struct number_list *numbers, size_t i, long long value)
+{
+    PyObject *item = numbers->last;
+
+    if (item != NULL && numbers->last_value == value) {
+        Py_INCREF(item);
+    } else {
+        item = PyLong_FromLongLong(value);
+        if (item == NULL) {
+            Py_CLEAR(numbers->list);
+            return false;
+        }
+        numbers->last = item;
+        numbers->last_value = value;
+    }
+    (void)PyList_SetItem(numbers->list, (Py_ssize_t)i, item);
+    return true;
+}
+
 PyObject *py_list_of_codes(const mooncake_err *codes, const uint64_t *lens, size_t count)
 {
-    PyObject *list = PyList_New((Py_ssize_t)count);
+    struct number_list numbers = {.list = PyList_New((Py_ssize_t)count)};
 
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *item = codes[i] == MOONCAKE_OK && lens != NULL
-                             ? PyLong_FromUnsignedLongLong(lens[i])
-                             : PyLong_FromLong((long)codes[i]);
+    for (size_t i = 0; numbers.list != NULL && i < count; i++) {
+        bool is_len = codes[i] == MOONCAKE_OK && lens != NULL;
 
-        if (item == NULL) {
-            Py_CLEAR(list);
+        if (!set_number(&numbers, i, is_len ? (long long)lens[i] : (long long)codes[i])) {
             break;
         }
-        (void)PyList_SetItem(list, (Py_ssize_t)i, item);
     }
-    return list;
+    return numbers.list;
 }
 
 PyObject *py_list_of_one(long code, size_t count)
 {
-    PyObject *list = PyList_New((Py_ssize_t)count);
+    struct number_list numbers = {.list = PyList_New((Py_ssize_t)count)};
 
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *item = PyLong_FromLong(code);
-
-        if (item == NULL) {
-            Py_CLEAR(list);
+    for (size_t i = 0; numbers.list != NULL && i < count; i++) {
+        if (!set_number(&numbers, i, code)) {
             break;
         }
-        (void)PyList_SetItem(list, (Py_ssize_t)i, item);
     }
-    return list;
+    return numbers.list;
 }
 
 int py_truth(PyObject *object, int fallback)
