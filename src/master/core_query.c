@@ -174,7 +174,7 @@ mooncake_err mc_core_describe_key(struct mc_core *core, const struct mc_keys_req
 
 /* ---- list ---------------------------------------------------------------------------------- */
 
-#define WALK_STEPS_MATCHING 8u
+#define WALK_STEPS_MATCHING 1u
 
 struct listing {
     struct mc_arena *arena;

@@ -1,11 +1,16 @@
 /*
  * Patterns.
  *
- * Design notes: PCRE2's match limit bounds one match at about 100 us. That is still 20 s for
- * 200,000 keys, so the CPU time of all matches of a request is metered too: from METER_AFTER
- * matches on, they may take AVERAGE_NS_MAX each on average. Honest patterns on keys of 250 bytes
- * take well below 1 us. The meter is this thread's CPU clock, because other programs on the machine
- * must not make a pattern look costly. No JIT: it wants memory that is writable and executable.
+ * Design notes
+ * - PCRE2's match limit bounds one match at about 100 us. That is still 20 s for 200,000 keys, so
+ *   all matches of a request share an account too: each pays the steps that it may have taken and
+ *   adds STEPS_PER_MATCH. PCRE2 does not say how many it took, so a match begins with a small limit
+ *   and is repeated with twice as much until it ends. Steps and not time, because time also counts
+ *   what a busy machine or a hypervisor takes away, and an honest pattern must never be refused for
+ *   that. A page of a listing has an account of its own: a hostile pattern is broke on its first.
+ * - A step is no unit of time where one scans a long key. The CPU clock stops what is that costly,
+ *   late enough that no pause of this thread looks like it.
+ * - No JIT: it wants memory that is writable and executable.
  */
 #include "master/pattern.h"
 
@@ -23,14 +28,21 @@
 #define HEAP_LIMIT_KIB 1024u
 #define NEST_LIMIT 50u
 
-#define METER_AFTER 256u
+/* Steps that a match may take on average, about 8 us; of the first try, of which on average half
+ * are thought taken; and what an account has at the start. */
+#define STEPS_PER_MATCH 800u
+#define FIRST_STEPS 800u
+#define STEPS_AT_START (3u * MATCH_LIMIT)
+
 #define METER_EVERY 32u
-#define AVERAGE_NS_MAX 8000u
+#define AVERAGE_NS_MAX 20000u
+#define GRACE_NS (500u * MC_NS_PER_MS)
 
 struct mc_pattern {
     pcre2_code *code;
     pcre2_match_data *data;
     pcre2_match_context *limits;
+    int64_t steps_left; /* of the account */
     uint64_t matches;
     uint64_t start_cpu_ns; /* of the METER_EVERY matches under way */
     uint64_t cpu_ns;       /* of those before */
@@ -89,9 +101,9 @@ mooncake_err mc_pattern_create(const char *text, struct mc_pattern **out)
         mc_pattern_destroy(&pattern);
         return MOONCAKE_ENOMEM;
     }
-    (void)pcre2_set_match_limit(pattern->limits, MATCH_LIMIT);
     (void)pcre2_set_depth_limit(pattern->limits, DEPTH_LIMIT);
     (void)pcre2_set_heap_limit(pattern->limits, HEAP_LIMIT_KIB);
+    pattern->steps_left = STEPS_AT_START;
     *out = pattern;
     return MOONCAKE_OK;
 }
@@ -110,6 +122,14 @@ void mc_pattern_destroy(struct mc_pattern **pattern_ptr)
     *pattern_ptr = NULL;
 }
 
+static mooncake_err refuse(const char *what, unsigned steps)
+{
+    return mc_err_set(MOONCAKE_EINVAL,
+                      "pattern: takes more than %u steps %s; anchor it (^...) or write it without "
+                      "nested repetition",
+                      steps, what);
+}
+
 /* Looks at the clock for a group of matches at once. A group that is cut in two by a pause of the
  * removal also counts what the core did in the pause, which is little beside its own keys. */
 static mooncake_err meter(struct mc_pattern *pattern)
@@ -122,7 +142,7 @@ static mooncake_err meter(struct mc_pattern *pattern)
         return MOONCAKE_OK;
     }
     pattern->cpu_ns += cpu_ns() - pattern->start_cpu_ns;
-    if (pattern->matches > METER_AFTER && pattern->cpu_ns > pattern->matches * AVERAGE_NS_MAX) {
+    if (pattern->cpu_ns > GRACE_NS + pattern->matches * AVERAGE_NS_MAX) {
         return mc_err_set(MOONCAKE_EINVAL,
                           "pattern: costs %u us of CPU a key on average, and at most %u are "
                           "allowed; anchor it (^...) or write it without nested repetition",
@@ -135,11 +155,24 @@ static mooncake_err meter(struct mc_pattern *pattern)
 mooncake_err mc_pattern_match(struct mc_pattern *pattern, const char *bytes, size_t len,
                               bool *out_matches)
 {
+    uint32_t limit = FIRST_STEPS;
     int found;
 
     MC_TRY(meter(pattern));
-    found =
-        pcre2_match(pattern->code, (PCRE2_SPTR)bytes, len, 0, 0, pattern->data, pattern->limits);
+    pattern->steps_left += STEPS_PER_MATCH - FIRST_STEPS / 2;
+    for (;;) {
+        (void)pcre2_set_match_limit(pattern->limits, limit);
+        found = pcre2_match(pattern->code, (PCRE2_SPTR)bytes, len, 0, 0, pattern->data,
+                            pattern->limits);
+        if (found != PCRE2_ERROR_MATCHLIMIT || limit == MATCH_LIMIT) {
+            break;
+        }
+        limit = limit < MATCH_LIMIT / 2 ? 2 * limit : MATCH_LIMIT;
+        pattern->steps_left -= limit;
+        if (pattern->steps_left < 0) {
+            return refuse("a key on average", STEPS_PER_MATCH);
+        }
+    }
     switch (found) {
     case PCRE2_ERROR_NOMATCH:
         *out_matches = false;
@@ -149,10 +182,7 @@ mooncake_err mc_pattern_match(struct mc_pattern *pattern, const char *bytes, siz
     case PCRE2_ERROR_MATCHLIMIT:
     case PCRE2_ERROR_DEPTHLIMIT:
     case PCRE2_ERROR_HEAPLIMIT:
-        return mc_err_set(MOONCAKE_EINVAL,
-                          "pattern: takes more than %u steps on one key; write "
-                          "it without nested repetition",
-                          MATCH_LIMIT);
+        return refuse("on one key", MATCH_LIMIT);
     default:
         break;
     }

@@ -197,6 +197,39 @@ static void listing__by_pattern_names_the_keys_that_have_it(void **state)
     pool_close(&pool);
 }
 
+static void listing__by_a_slow_pattern_is_refused_on_the_first_page(void **state)
+{
+    struct mc_list_keys_request request = {.keys_max = 10, .pattern = "^a*a*a*a*[bc]"};
+    struct mc_list_keys_reply reply;
+    struct pool pool;
+
+    (void)state;
+    pool_options(&pool);
+    pool_open(&pool);
+    (void)pool_mount(&pool, "a:1", "host-a", 1, MIB);
+    pool_put_many(&pool, "aaaaaaaaaaaaaaaa", 1000, 10);
+    assert_int_equal(mc_core_list_keys(pool.core, &request, &pool.arena, &reply), MOONCAKE_EINVAL);
+    assert_non_null(strstr(mooncake_last_error(), "on average"));
+    pool_close(&pool);
+}
+
+static void pattern__that_backtracks_as_far_as_a_key_is_long_is_honest(void **state)
+{
+    char key[250];
+    struct mc_pattern *pattern = NULL;
+    bool found = true;
+
+    (void)state;
+    memset(key, 'x', sizeof(key));
+    memcpy(key, "layer", 5);
+    assert_int_equal(mc_pattern_create("layer.*rank.*[0-9]", &pattern), MOONCAKE_OK);
+    for (unsigned i = 0; i < 20000; i++) {
+        assert_int_equal(mc_pattern_match(pattern, key, sizeof(key), &found), MOONCAKE_OK);
+        assert_false(found);
+    }
+    mc_pattern_destroy(&pattern);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,7 +241,9 @@ int main(void)
         cmocka_unit_test(pattern__that_is_slow_on_every_key_is_refused_soon),
         cmocka_unit_test(removal__by_pattern_counts_the_keys_that_have_it),
         cmocka_unit_test(removal__by_a_hostile_pattern_ends_and_says_why),
+        cmocka_unit_test(pattern__that_backtracks_as_far_as_a_key_is_long_is_honest),
         cmocka_unit_test(listing__by_pattern_names_the_keys_that_have_it),
+        cmocka_unit_test(listing__by_a_slow_pattern_is_refused_on_the_first_page),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
