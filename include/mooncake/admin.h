@@ -57,6 +57,24 @@ MOONCAKE_API mooncake_err mooncake_admin_keys(
     mooncake_client *client, const char *pattern, uint64_t keys_max, uint32_t timeout_ms,
     bool (*each)(void *arg, const char *key, size_t key_len), void *arg);
 
+/** What a removal of many keys did: how many went, and how many stayed for which reason. */
+typedef struct mooncake_removal {
+    size_t struct_size;    /**< set by the caller to sizeof(mooncake_removal) */
+    uint64_t removed;      /**< these were readable and are gone */
+    uint64_t left_leased;  /**< somebody reads them; force takes them too */
+    uint64_t left_writing; /**< their first put has not ended; nothing takes those */
+} mooncake_removal;
+
+/**
+ * As mooncake_remove_all() and mooncake_remove_matching(), with the reasons.
+ *
+ * @param pattern  NULL: every key; "" is refused, because it would mean the same
+ * @param out      not changed unless the call returns OK
+ */
+MOONCAKE_API mooncake_err mooncake_admin_remove(mooncake_client *client, const char *pattern,
+                                                bool force, uint32_t timeout_ms,
+                                                mooncake_removal *out);
+
 /** One extent of one copy. */
 typedef struct mooncake_extent_status {
     uint32_t replica, slice;

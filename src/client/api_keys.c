@@ -1,6 +1,7 @@
 /* The public calls about keys: exist, size, remove, and removing everything. */
 #include "client/api.h"
 #include "client/keys.h"
+#include "mooncake/admin.h"
 
 /* ---- batches ----------------------------------------------------------------------------- */
 
@@ -123,43 +124,81 @@ mooncake_err mooncake_remove(mooncake_client *client, const char *key, bool forc
     return ask_one(client, "remove", key, options, timeout_ms, NULL);
 }
 
-static mooncake_err remove_many(mooncake_client *client, const char *what,
-                                struct mc_remove_all_request *request, uint32_t timeout_ms,
-                                uint64_t *out_removed, uint64_t *out_left)
+/* Everything, or what has the pattern. */
+static mooncake_err remove_many(mooncake_client *client, const char *what, const char *pattern,
+                                bool force, uint32_t timeout_ms,
+                                struct mc_remove_all_reply *out_reply)
 {
-    struct mc_remove_all_reply reply;
+    struct mc_remove_all_request request = {.force = force, .pattern = pattern};
+    struct mc_remove_all_reply reply = {0};
     struct mc_call call;
     mooncake_err err;
 
+    if (pattern != NULL && pattern[0] == '\0') {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "pattern: is empty; to remove every key call mooncake_remove_all()");
+    }
     MC_TRY(mc_call_begin(client, timeout_ms, &call));
-    request->client_id = client->client_id;
-    err = mc_ask_wait(&call, MC_METHOD_REMOVE_ALL, request, &reply);
-    if (err == MOONCAKE_OK && out_removed != NULL) {
-        *out_removed = reply.removed;
+    request.client_id = client->client_id;
+    err = mc_ask_wait(&call, MC_METHOD_REMOVE_ALL, &request, &reply);
+    err = mc_call_end(&call, what, err);
+    if (err == MOONCAKE_OK) {
+        *out_reply = reply;
     }
-    if (err == MOONCAKE_OK && out_left != NULL) {
-        *out_left = reply.left_leased + reply.left_writing + reply.left_pinned;
+    return err;
+}
+
+static mooncake_err remove_and_count(mooncake_client *client, const char *what, const char *pattern,
+                                     bool force, uint32_t timeout_ms, uint64_t *out_counts[2])
+{
+    struct mc_remove_all_reply reply;
+
+    MC_TRY(remove_many(client, what, pattern, force, timeout_ms, &reply));
+    if (out_counts[0] != NULL) {
+        *out_counts[0] = reply.removed;
     }
-    return mc_call_end(&call, what, err);
+    if (out_counts[1] != NULL) {
+        *out_counts[1] = reply.left_leased + reply.left_writing + reply.left_pinned;
+    }
+    return MOONCAKE_OK;
 }
 
 mooncake_err mooncake_remove_all(mooncake_client *client, bool force, uint32_t timeout_ms,
                                  uint64_t *out_removed, uint64_t *out_left)
 {
-    struct mc_remove_all_request request = {.force = force};
+    uint64_t *counts[2] = {out_removed, out_left};
 
-    return remove_many(client, "remove_all", &request, timeout_ms, out_removed, out_left);
+    return remove_and_count(client, "remove_all", NULL, force, timeout_ms, counts);
 }
 
 mooncake_err mooncake_remove_matching(mooncake_client *client, const char *pattern, bool force,
                                       uint32_t timeout_ms, uint64_t *out_removed,
                                       uint64_t *out_left)
 {
-    struct mc_remove_all_request request = {.force = force, .pattern = pattern};
+    uint64_t *counts[2] = {out_removed, out_left};
 
-    if (pattern == NULL || pattern[0] == '\0') {
-        return mc_err_set(MOONCAKE_EINVAL,
-                          "pattern: is empty; to remove every key call mooncake_remove_all()");
+    return remove_and_count(client, "remove_matching", pattern == NULL ? "" : pattern, force,
+                            timeout_ms, counts);
+}
+
+mooncake_err mooncake_admin_remove(mooncake_client *client, const char *pattern, bool force,
+                                   uint32_t timeout_ms, mooncake_removal *out)
+{
+    struct mc_remove_all_reply reply;
+    mooncake_removal removal;
+
+    mc_err_clear();
+    if (out == NULL || out->struct_size < sizeof(removal)) {
+        return mc_err_set(MOONCAKE_EINVAL, "out: is NULL, or its struct_size is less than %zu",
+                          sizeof(removal));
     }
-    return remove_many(client, "remove_matching", &request, timeout_ms, out_removed, out_left);
+    MC_TRY(remove_many(client, "remove", pattern, force, timeout_ms, &reply));
+    removal = (mooncake_removal){
+        .struct_size = out->struct_size,
+        .removed = reply.removed,
+        .left_leased = reply.left_leased,
+        .left_writing = reply.left_writing,
+    };
+    *out = removal;
+    return MOONCAKE_OK;
 }

@@ -177,22 +177,16 @@ mooncake_err mooncake_batch_remove(mooncake_client *client, const char *const *k
     return MOONCAKE_OK;
 }
 
-mooncake_err mooncake_remove_all(mooncake_client *client, bool force, uint32_t timeout_ms,
-                                 uint64_t *out_removed, uint64_t *out_left)
+mooncake_err mooncake_admin_remove(mooncake_client *client, const char *pattern, bool force,
+                                   uint32_t timeout_ms, mooncake_removal *out)
 {
     (void)client;
-    (void)timeout_ms;
-    *out_removed = 1234567;
-    *out_left = force ? 0 : 8;
-    return MOONCAKE_OK;
-}
-
-mooncake_err mooncake_remove_matching(mooncake_client *client, const char *pattern, bool force,
-                                      uint32_t timeout_ms, uint64_t *out_removed,
-                                      uint64_t *out_left)
-{
     (void)pattern;
-    return mooncake_remove_all(client, force, timeout_ms, out_removed, out_left);
+    (void)timeout_ms;
+    out->removed = 1234567;
+    out->left_leased = force ? 0 : 6;
+    out->left_writing = 2;
+    return MOONCAKE_OK;
 }
 
 mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_t timeout_ms,

@@ -146,9 +146,11 @@ class Failures(unittest.TestCase):
         self.assertEqual(status, 4)
         self.assertIn("use --force", err)
         self.assertEqual(run("rm", "--force", "ELEASED")[:2], (0, b"removed ELEASED\n"))
-        self.assertIn(b"removed 1,234,567, left 8 (leased", run("rm", "--all")[1])
+        text = run("rm", "--all")[1]
+        self.assertIn(b"removed 1,234,567\nleft 6 that are leased: try", text)
+        self.assertIn(b"\nleft 2 that are being written", text)
         self.assertEqual(json.loads(run("rm", "--all", "--force", "--json")[1]),
-                         {"removed": 1234567, "left": 0})
+                         {"removed": 1234567, "left": 2, "left_leased": 0, "left_writing": 2})
 
     def test_output_that_cannot_be_written_is_no_success(self):
         for args in (["status"], ["ls"], ["segments", "--json"], ["get", "key"]):

@@ -173,8 +173,14 @@ class Questions(OnePool):
             self.assertEqual(status, 4)
             self.assertIn("at byte", err)
             answer = json.loads(run(pool.address, "rm", "--pattern=^a", "--json")[1])
-            self.assertEqual(answer, {"removed": 2, "left": 0})
+            self.assertEqual((answer["removed"], answer["left"]), (2, 0))
             self.assertEqual(run(pool.address, "ls")[1], b"b1\n")
+            self.assertEqual(run(pool.address, "put", "b2", "-")[0], 0)
+            self.assertEqual(run(pool.address, "get", "b1")[0], 0)  # a lease
+            self.assertEqual(run(pool.address, "rm", "--pattern=b")[1],
+                             b"removed 1\nleft 1 that are leased: try again when their leases have "
+                             b"ended, or use --force\n")
+            self.assertEqual(run(pool.address, "rm", "--pattern=b", "--force")[1], b"removed 1\n")
 
     def test_space_and_books(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
@@ -208,7 +214,8 @@ class Questions(OnePool):
             self.assertEqual(json.loads(run(pool.address, "ls", "--limit=2", "--json")[1])["count"],
                              2)
             removed = json.loads(run(pool.address, "rm", "--all", "--json")[1])
-            self.assertEqual(removed, {"removed": len(keys), "left": 0})
+            self.assertEqual(removed, {"removed": len(keys), "left": 0, "left_leased": 0,
+                                       "left_writing": 0})
             self.assertEqual(run(pool.address, "ls")[:2], (0, b""))
 
     def test_status(self):

@@ -171,30 +171,47 @@ enum mc_exit mc_cmd_exist(struct mc_ctl *ctl)
     return status;
 }
 
+static void print_left(const struct mc_ctl *ctl, const mooncake_removal *removal)
+{
+    char numbers[2][MC_NUMBER_CAP];
+
+    if (removal->left_leased > 0) {
+        (void)printf("left %s that are leased: %s\n",
+                     mc_format_count(removal->left_leased, numbers[0]),
+                     ctl->force ? "they were read meanwhile"
+                                : "try again when their leases have ended, or use --force");
+    }
+    if (removal->left_writing > 0) {
+        (void)printf("left %s that are being written: they go when their puts have ended\n",
+                     mc_format_count(removal->left_writing, numbers[1]));
+    }
+}
+
 /* All keys, or those with the pattern. */
 static enum mc_exit remove_many(struct mc_ctl *ctl)
 {
-    uint64_t removed = 0;
-    uint64_t left = 0;
-    char numbers[2][MC_NUMBER_CAP];
+    mooncake_removal removal;
+    char number[MC_NUMBER_CAP];
     mooncake_err err;
     json_t *object;
 
-    err = ctl->all ? mooncake_remove_all(ctl->client, ctl->force, ctl->timeout_ms, &removed, &left)
-                   : mooncake_remove_matching(ctl->client, ctl->pattern, ctl->force,
-                                              ctl->timeout_ms, &removed, &left);
+    (void)memset(&removal, 0, sizeof(removal));
+    removal.struct_size = sizeof(removal);
+    err = mooncake_admin_remove(ctl->client, ctl->all ? NULL : ctl->pattern, ctl->force,
+                                ctl->timeout_ms, &removal);
     if (err != MOONCAKE_OK) {
         return mc_fail(ctl, err, "cannot remove %s", ctl->all ? "all keys" : "by pattern");
     }
     if (ctl->json) {
         object = mc_json_object();
-        mc_json_set(object, "removed", mc_json_number(removed));
-        mc_json_set(object, "left", mc_json_number(left));
+        mc_json_set(object, "removed", mc_json_number(removal.removed));
+        mc_json_set(object, "left", mc_json_number(removal.left_leased + removal.left_writing));
+        mc_json_set(object, "left_leased", mc_json_number(removal.left_leased));
+        mc_json_set(object, "left_writing", mc_json_number(removal.left_writing));
         mc_json_print(object);
     } else {
-        (void)printf("removed %s, left %s%s\n", mc_format_count(removed, numbers[0]),
-                     mc_format_count(left, numbers[1]),
-                     left > 0 && !ctl->force ? " (leased or pinned: --force takes them too)" : "");
+        (void)printf("removed %s\n", mc_format_count(removal.removed, number));
+        print_left(ctl, &removal);
     }
     return MC_EXIT_OK;
 }

@@ -23,9 +23,8 @@ static const struct mc_command commands[] = {
      "Exit status 0: all exist; 1: some do not.",
      1, KEYS_MAX, 0, true, mc_cmd_exist},
     {"rm", "[KEY...]", "remove keys, or those with a --pattern, or --all",
-     "Without --force a key that somebody reads (lease) stays, with an error. A pattern is a "
-     "PCRE2\n"
-     "regular expression; ^ and $ anchor it.",
+     "Without --force a key that somebody reads (lease) stays, with an error, or counted with\n"
+     "--pattern and --all. A pattern is a PCRE2 regular expression; ^ and $ anchor it.",
      0, KEYS_MAX,
      MC_OPTION_BIT(MC_CTL_FORCE) | MC_OPTION_BIT(MC_CTL_ALL) | MC_OPTION_BIT(MC_CTL_PATTERN), true,
      mc_cmd_rm},
