@@ -124,6 +124,9 @@ typedef struct mooncake_put_options {
      * ended, readers see the old value, then the new one, each whole; if it fails, the old one
      * stays. A key that another put is writing at that moment still gives MOONCAKE_EEXIST. */
     bool upsert;
+    /** Receives the number of copies that were written, 0 if the put failed: one number, or of a
+     * batch one an item. NULL: not asked for. */
+    uint32_t *copies;
 } mooncake_put_options;
 
 /** Set every field to its default. */
@@ -148,7 +151,8 @@ typedef struct mooncake_space {
  * @param options  borrowed for the call; NULL: all defaults
  * @retval MOONCAKE_EEXIST    the key is stored or being written by somebody; nothing was written
  * @retval MOONCAKE_ENOSPACE  no room, also after eviction
- * @retval MOONCAKE_ETRANSFER no copy could be written to its store
+ * @retval MOONCAKE_ETRANSFER no copy could be written to its store, nor to another one: stores that
+ *                            die during a put are left out and the value is placed anew, twice
  * After anything but OK and EEXIST the key is absent, unless the answer to the last step was lost
  * (ERPC, ETIMEDOUT): then it is absent or holds the whole value.
  */
@@ -206,7 +210,7 @@ MOONCAKE_API mooncake_err mooncake_size(mooncake_client *client, const char *key
 /**
  * Remove one key.
  *
- * @param force  also when it is under a lease or pinned
+ * @param force  also when it is under a lease; pins protect from eviction, not from this
  * @retval MOONCAKE_ENOENT    no such key
  * @retval MOONCAKE_ELEASED   somebody reads it; try again when the lease has ended
  * @retval MOONCAKE_ENOTREADY it is being written
@@ -214,14 +218,15 @@ MOONCAKE_API mooncake_err mooncake_size(mooncake_client *client, const char *key
 MOONCAKE_API mooncake_err mooncake_remove(mooncake_client *client, const char *key, bool force,
                                           uint32_t timeout_ms);
 
-/** Remove every key; without @p force, leased and pinned ones stay. Both counts may be NULL. */
+/** Remove every key; without @p force, leased ones stay, and those that are being written stay in
+ * any case. Both counts may be NULL. mooncake_admin_remove() says why keys are left. */
 MOONCAKE_API mooncake_err mooncake_remove_all(mooncake_client *client, bool force,
                                               uint32_t timeout_ms, uint64_t *out_removed,
                                               uint64_t *out_left);
 
 /**
- * Remove every key in which a regular expression (PCRE2) is found; ^ and $ anchor it. Without
- * @p force, leased and pinned ones stay. Both counts may be NULL and are of matching keys only.
+ * Remove every key in which a regular expression (PCRE2) is found; ^ and $ anchor it. Keys stay as
+ * in mooncake_remove_all(). Both counts may be NULL and are of matching keys only.
  *
  * @retval MOONCAKE_EINVAL  no regular expression, or one that costs too much to match: the sentence
  *                          says which. In the second case what was removed stays removed.
@@ -308,6 +313,17 @@ MOONCAKE_API void mooncake_set_interrupt(bool (*asked)(void *arg), void *arg);
 /** Name under which this process' segment is mounted ("host:port"), or the host name if none is.
  * Valid as long as the client. */
 MOONCAKE_API const char *mooncake_client_hostname(const mooncake_client *client);
+
+/** Numbers since the client was opened. */
+typedef struct mooncake_client_stats {
+    size_t struct_size;       /**< set by the caller to sizeof(mooncake_client_stats) */
+    uint64_t puts_again;      /**< puts placed anew because a store died under them */
+    uint64_t puts_degraded;   /**< puts that succeeded with fewer copies than wished */
+    uint64_t damaged_extents; /**< extents read whose checksum did not hold; none was returned */
+} mooncake_client_stats;
+
+MOONCAKE_API mooncake_err mooncake_client_get_stats(mooncake_client *client,
+                                                    mooncake_client_stats *out_stats);
 
 /** Does the master answer? OK, or why not. */
 MOONCAKE_API mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms);

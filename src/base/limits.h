@@ -29,6 +29,9 @@
 #define MC_CONFIG_ITEMS_MAX 256u
 #define MC_PREFERRED_SEGMENTS_MAX 64u
 
+/* Mounts that one put may exclude: those that a value's extents were refused by before. */
+#define MC_EXCLUDED_MOUNTS_MAX 16u
+
 /* Keys in one control message. The client cuts larger batches. */
 #define MC_BATCH_KEYS_MAX 8192u
 

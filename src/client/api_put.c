@@ -148,6 +148,14 @@ static mooncake_err run_source(struct mc_call *call, const struct source *source
     return err;
 }
 
+static void tell_copies(const mooncake_put_options *options, const struct mc_put_item *item,
+                        size_t at)
+{
+    if (options->copies != NULL) {
+        options->copies[at] = item->err == MOONCAKE_OK ? item->copies : 0;
+    }
+}
+
 static mooncake_err put_batch(mooncake_client *client, const struct source *source,
                               const mooncake_put_options *given, uint32_t timeout_ms,
                               mooncake_err *results)
@@ -160,6 +168,9 @@ static mooncake_err put_batch(mooncake_client *client, const struct source *sour
     if (err != MOONCAKE_OK) {
         return mc_api_fail_all(results, source->count, err);
     }
+    for (size_t i = 0; options.copies != NULL && i < source->count; i++) {
+        options.copies[i] = 0;
+    }
     err = mc_call_begin(client, timeout_ms, &call);
     if (err != MOONCAKE_OK) {
         return mc_api_fail_all(results, source->count, err);
@@ -168,6 +179,7 @@ static mooncake_err put_batch(mooncake_client *client, const struct source *sour
     err = items == NULL ? MOONCAKE_ENOMEM : run_source(&call, source, &options, items);
     for (size_t i = 0; err == MOONCAKE_OK && i < source->count; i++) {
         results[i] = items[i].err;
+        tell_copies(&options, &items[i], i);
     }
     if (err != MOONCAKE_OK) {
         (void)mc_api_fail_all(results, source->count, err);
@@ -186,11 +198,15 @@ mooncake_err mooncake_put_pieces(mooncake_client *client, const char *key,
 
     mc_err_clear();
     MC_TRY(mc_api_put_options(given, &options));
+    if (options.copies != NULL) {
+        options.copies[0] = 0;
+    }
     MC_TRY(mc_call_begin(client, timeout_ms, &call));
     err = fill_item(&call.engine->arena, key, pieces, pieces_count, &item);
     if (err == MOONCAKE_OK) {
         err = mc_put_run(&call, &item, 1, &options);
         err = err == MOONCAKE_OK ? item.err : err;
+        tell_copies(&options, &item, 0);
     } else {
         mc_call_note(&call, "%s", mooncake_last_error());
     }

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/option.h"
 #include "client/call.h"
+#include "transport/shm_map.h"
 
 #define MASTER_PORT 50051u
 #define TIMEOUT_MS_MAX (24u * 3600u * 1000u)
@@ -20,9 +21,13 @@
 static _Atomic uint64_t fork_generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
+/* Clients of this process that are open, or being opened or closed. */
+static _Atomic uint64_t clients_count;
+
 static void on_forked(void)
 {
     (void)atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+    atomic_store(&clients_count, 0); /* those that there were are the parent's */
 }
 
 static void watch_forks(void)
@@ -246,6 +251,9 @@ static void free_client(mooncake_client *client)
     mc_free(client->shm_dir);
     mc_free(client->program);
     mc_free(client);
+    if (atomic_fetch_sub(&clients_count, 1) == 1) {
+        mc_shm_map_drop_all(); /* what stores shared stays mapped for other clients, not for none */
+    }
 }
 
 mooncake_err mooncake_client_open(const mooncake_client_options *options,
@@ -269,6 +277,7 @@ mooncake_err mooncake_client_open(const mooncake_client_options *options,
         return MOONCAKE_ENOMEM;
     }
     client->fork_generation = mc_fork_generation();
+    (void)atomic_fetch_add(&clients_count, 1);
     err = init_parts(client, &effective);
     if (err == MOONCAKE_OK) { /* first of all, because its errors are the clearest */
         err = ask_status(client, deadline_ns);
@@ -317,6 +326,26 @@ void mooncake_client_close(mooncake_client *client)
 const char *mooncake_client_hostname(const mooncake_client *client)
 {
     return client == NULL ? "" : client->hostname;
+}
+
+mooncake_err mooncake_client_get_stats(mooncake_client *client, mooncake_client_stats *out_stats)
+{
+    const struct mc_client_counters *counters;
+
+    mc_err_clear();
+    if (client == NULL || out_stats == NULL || out_stats->struct_size < sizeof(*out_stats)) {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "stats: client or out_stats is NULL, or struct_size is less than %zu",
+                          sizeof(*out_stats));
+    }
+    counters = &client->counters;
+    *out_stats = (mooncake_client_stats){
+        .struct_size = out_stats->struct_size,
+        .puts_again = atomic_load_explicit(&counters->puts_again, memory_order_relaxed),
+        .puts_degraded = atomic_load_explicit(&counters->puts_degraded, memory_order_relaxed),
+        .damaged_extents = atomic_load_explicit(&counters->damaged_extents, memory_order_relaxed),
+    };
+    return MOONCAKE_OK;
 }
 
 mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms)

@@ -14,6 +14,11 @@
 #include "transport/memreg.h"
 #include "transport/shm_server.h"
 
+/* What mooncake_client_get_stats() tells; any thread counts. */
+struct mc_client_counters {
+    _Atomic uint64_t puts_again, puts_degraded, damaged_extents;
+};
+
 struct mooncake_client {
     /* Options in force; set at open, read-only afterwards. */
     char *master;         /* owned */
@@ -37,6 +42,7 @@ struct mooncake_client {
     struct mc_engine_pool engines;
     struct mc_session *session; /* owned; NULL for tools */
     struct mc_suspects suspects;
+    struct mc_client_counters counters;
     struct mc_memreg *memreg; /* owned */
 
     /* Calls under way, for close to wait for. */

@@ -8,6 +8,20 @@
 
 static void pump(struct mc_put_job *job);
 
+void mc_put_again(struct mc_put_job *job, struct mc_put_entry *entry)
+{
+    struct mc_put_item *item = entry->item;
+
+    item->tries++;
+    item->why = entry->why;
+    item->again = true;
+    item->err = entry->why; /* if there is no other place, or no time */
+    job->base.judged = true;
+    job->again++;
+    (void)atomic_fetch_add_explicit(&job->base.call->client->counters.puts_again, 1,
+                                    memory_order_relaxed);
+}
+
 void mc_put_judge(struct mc_put_job *job, struct mc_put_entry *entry, mooncake_err err)
 {
     entry->item->err = err;
@@ -113,11 +127,52 @@ static void fill_request(struct mc_put_window *window)
     };
 }
 
+static struct mc_put_item *next_again(struct mc_put_job *job)
+{
+    struct mc_put_item *item;
+
+    if (job->again == 0) {
+        return NULL;
+    }
+    do { /* round and round: there is one */
+        job->again_at = (job->again_at + 1) % job->base.next;
+        item = &job->items[job->again_at];
+    } while (!item->again);
+    item->again = false;
+    job->again--;
+    return item;
+}
+
+/* The next item that is to be put: a new one, or when those are under way one to be put again. A
+ * window has either. */
+static struct mc_put_item *next_item(struct mc_put_job *job, bool again)
+{
+    if (again) {
+        struct mc_put_item *item = next_again(job);
+
+        if (item != NULL) {
+            item->err = MOONCAKE_EINTERNAL; /* no verdict yet */
+        }
+        return item;
+    }
+    while (job->base.next < job->base.count) {
+        struct mc_put_item *item = &job->items[job->base.next++];
+
+        if (!item->skip) {
+            item->err = MOONCAKE_EINTERNAL;
+            return item;
+        }
+    }
+    return NULL;
+}
+
 /* Move items into @p window until it is full or none are left. ENOMEM: none were moved. */
 static mooncake_err fill_window(struct mc_put_window *window)
 {
     struct mc_put_job *job = window->job;
-    size_t left = job->base.count - job->base.next;
+    bool again = job->base.next == job->base.count;
+    size_t left = again ? job->again : job->base.count - job->base.next;
+    struct mc_put_item *item = NULL;
     size_t cap = left < MC_WINDOW_KEYS_MAX ? left : MC_WINDOW_KEYS_MAX;
     uint64_t key_bytes = 0, value_bytes = 0;
 
@@ -131,14 +186,8 @@ static mooncake_err fill_window(struct mc_put_window *window)
     if (window->entries == NULL || window->keys == NULL || window->lens == NULL) {
         return MOONCAKE_ENOMEM;
     }
-    while (job->base.next < job->base.count && window->count < cap &&
-           key_bytes < MC_WINDOW_KEY_BYTES_MAX && value_bytes < MC_WINDOW_VALUE_BYTES_MAX) {
-        struct mc_put_item *item = &job->items[job->base.next++];
-
-        if (item->skip) {
-            continue;
-        }
-        item->err = MOONCAKE_EINTERNAL; /* no verdict yet */
+    while (window->count < cap && key_bytes < MC_WINDOW_KEY_BYTES_MAX &&
+           value_bytes < MC_WINDOW_VALUE_BYTES_MAX && (item = next_item(job, again)) != NULL) {
         window->entries[window->count] = (struct mc_put_entry){.item = item};
         window->keys[window->count] = item->key;
         window->lens[window->count] = item->len;
@@ -148,6 +197,10 @@ static mooncake_err fill_window(struct mc_put_window *window)
             item->len < MC_WINDOW_VALUE_BYTES_MAX ? item->len : MC_WINDOW_VALUE_BYTES_MAX;
     }
     fill_request(window);
+    if (again) {
+        window->start.excluded_mounts = job->excluded;
+        window->start.excluded_count = job->excluded_count;
+    }
     return MOONCAKE_OK;
 }
 
@@ -159,6 +212,9 @@ static void fail_rest(struct mc_put_job *job, mooncake_err err)
             job->items[job->base.next].err = err;
         }
     }
+    while (next_again(job) != NULL) {
+        continue; /* why it failed before stays its verdict */
+    }
 }
 
 /* Begin windows while there are items and room; when nothing is left, the job is done. */
@@ -168,7 +224,8 @@ static void pump(struct mc_put_job *job)
         return; /* the pump below us goes on */
     }
     job->pumping = true;
-    while (job->base.next < job->base.count && job->base.busy < MC_WINDOWS_MAX) {
+    while ((job->base.next < job->base.count || job->again > 0) &&
+           job->base.busy < MC_WINDOWS_MAX) {
         struct mc_put_window *window = job->windows;
         mooncake_err err = job->base.call->late;
 

@@ -4,6 +4,9 @@
  *
  *     ASKING --PutStart--> WRITING --xfer--> ENDING --PutEnd, PutRevoke--> done
  *        ^__ WAITING (the master evicts; it said when to come again)
+ *
+ * An item of which no copy could be written, because stores have died that the master still takes
+ * for living, is put once more in a later window, without those stores.
  */
 #ifndef MC_CLIENT_PUT_H
 #define MC_CLIENT_PUT_H
@@ -19,6 +22,11 @@ struct mc_put_item {
     uint64_t len;     /* of all pieces together */
     mooncake_err err; /* judged before: an error; else set by the job */
     bool skip;        /* judged before the job began */
+    uint32_t copies;  /* written, if err is OK */
+    /* Set by the job: */
+    bool again;       /* waits to be put once more */
+    unsigned tries;   /* that failed */
+    mooncake_err why; /* the last of them did */
 };
 
 /**

@@ -33,7 +33,8 @@ struct mc_put_entry {
     uint32_t left[MC_REPLICAS_MAX]; /* extents under way, by replica */
     mooncake_err why;               /* the last failure of a replica */
     bool granted;
-    bool sent; /* bytes may have gone to a store */
+    bool sent;  /* bytes may have gone to a store */
+    bool again; /* its item is to be put once more, if this attempt can be undone */
 };
 
 struct mc_put_window {
@@ -56,14 +57,22 @@ struct mc_put_window {
     struct mc_list ops; /* under way */
 
     unsigned questions; /* ENDING: not answered yet */
+    bool all_answered;  /* those that were, were answered well */
     struct mc_ask end_ask, revoke_ask;
     struct mc_put_end_request end, revoke;
     struct mc_status_reply ended, revoked;
     struct mc_put_entry **end_entries; /* in the order of the request; NULL: has its verdict */
 };
 
+/* Times that an item is put when its stores die under it. */
+#define MC_PUT_TRIES_MAX 3u
+
 struct mc_put_job {
     struct mc_job base;
+    size_t again;                              /* items that wait to be put once more */
+    size_t again_at;                           /* the last of them that went into a window */
+    uint64_t excluded[MC_EXCLUDED_MOUNTS_MAX]; /* mounts that could not be written to */
+    size_t excluded_count;
     struct mc_put_item *items;
     const mooncake_put_options *options;
     struct mc_put_window windows[MC_WINDOWS_MAX];
@@ -75,6 +84,8 @@ struct mc_put_job {
 
 /** This entry's verdict, which is its own. */
 void mc_put_judge(struct mc_put_job *job, struct mc_put_entry *entry, mooncake_err err);
+/** This entry's attempt is undone: its item is put once more. */
+void mc_put_again(struct mc_put_job *job, struct mc_put_entry *entry);
 /** The window's entries without a verdict share one. */
 void mc_put_fail_window(struct mc_put_window *window, mooncake_err err);
 /** The window is free for other items. */

@@ -12,8 +12,37 @@ static void take_answer(struct mc_put_window *window)
 {
     MC_ASSERT(window->questions > 0);
     window->questions--;
-    if (window->questions == 0) {
-        mc_put_finish_window(window);
+    if (window->questions > 0) {
+        return;
+    }
+    for (size_t i = 0; i < window->count; i++) {
+        struct mc_put_entry *entry = &window->entries[i];
+
+        if (entry->again && window->all_answered) {
+            mc_put_again(window->job, entry);
+        } else if (entry->again) { /* our own attempt may still hold the key */
+            mc_put_judge(window->job, entry, entry->why);
+        }
+    }
+    mc_put_finish_window(window);
+}
+
+static unsigned copies_of(const struct mc_put_entry *entry)
+{
+    unsigned copies = 0;
+
+    for (unsigned r = 0; r < entry->replicas; r++) {
+        copies += (entry->failed & 1u << r) == 0 ? 1 : 0;
+    }
+    return copies;
+}
+
+static void note_copies(struct mc_put_job *job, struct mc_put_entry *entry)
+{
+    entry->item->copies = copies_of(entry);
+    if (entry->item->copies < job->options->replicas) {
+        (void)atomic_fetch_add_explicit(&job->base.call->client->counters.puts_degraded, 1,
+                                        memory_order_relaxed);
     }
 }
 
@@ -27,20 +56,27 @@ static void on_end(struct mc_ask *ask, mooncake_err err)
         }
         if (err == MOONCAKE_OK) {
             mc_put_judge(window->job, window->end_entries[i], window->ended.statuses[i]);
+            if (window->ended.statuses[i] == MOONCAKE_OK) {
+                note_copies(window->job, window->end_entries[i]);
+            }
         } else {
             window->end_entries[i]->item->err = err;
             window->job->err = err;
         }
     }
+    window->all_answered = window->all_answered && err == MOONCAKE_OK;
     take_answer(window);
 }
 
 static void on_revoke(struct mc_ask *ask, mooncake_err err)
 {
+    struct mc_put_window *window = ask->arg;
+
     if (err != MOONCAKE_OK) { /* the master's discard time-out does it then */
         mc_log_debug("client.revoke", "err=%s", mooncake_err_name(err));
     }
-    take_answer(ask->arg);
+    window->all_answered = window->all_answered && err == MOONCAKE_OK;
+    take_answer(window);
 }
 
 /* Never runs: the call is cancelled as soon as its bytes are with the kernel. */
@@ -91,6 +127,13 @@ static bool may_write_late(const struct mc_put_entry *entry)
     return entry->sent && entry->failed != 0;
 }
 
+/* Its stores could not be written to, and were not all that there may be. */
+static bool may_put_again(const struct mc_put_job *job, const struct mc_put_entry *entry)
+{
+    return entry->why == MOONCAKE_ETRANSFER && entry->item->tries + 1 < MC_PUT_TRIES_MAX &&
+           job->excluded_count > 0 && job->excluded_count < MC_EXCLUDED_MOUNTS_MAX;
+}
+
 static void add_to_request(struct mc_put_end_request *request, struct mc_key *keys,
                            uint64_t *attempts, const struct mc_put_entry *entry)
 {
@@ -131,6 +174,8 @@ static mooncake_err prepare_end(struct mc_put_window *window, bool expired)
         undo = expired || must_undo(job, entry);
         if (expired) { /* the deadline is everybody's fate, not this entry's verdict */
             entry->item->err = job->base.call->late;
+        } else if (undo && may_put_again(job, entry)) {
+            entry->again = true;
         } else if (undo) {
             mc_put_judge(job, entry, entry->why);
         }
@@ -163,6 +208,7 @@ static void ask_the_end(struct mc_put_window *window)
                                          .done = on_revoke,
                                          .arg = window};
     window->questions = (ends ? 1u : 0u) + (revokes ? 1u : 0u);
+    window->all_answered = true;
     if (window->questions == 0) {
         mc_put_finish_window(window);
         return;
@@ -211,6 +257,18 @@ static void note_write_failure(struct mc_put_job *job, const struct mc_put_entry
                                                                : mooncake_err_text(op->err));
 }
 
+static void exclude_mount(struct mc_put_job *job, uint64_t mount_id)
+{
+    for (size_t i = 0; i < job->excluded_count; i++) {
+        if (job->excluded[i] == mount_id) {
+            return;
+        }
+    }
+    if (job->excluded_count < MC_EXCLUDED_MOUNTS_MAX) {
+        job->excluded[job->excluded_count++] = mount_id;
+    }
+}
+
 static void on_written(struct mc_xfer *xfer, struct mc_xfer_op *xfer_op)
 {
     struct mc_put_op *op = MC_CONTAINER_OF(xfer_op, struct mc_put_op, op);
@@ -227,6 +285,7 @@ static void on_written(struct mc_xfer *xfer, struct mc_xfer_op *xfer_op)
     mc_report_failure(window->job->base.call, xfer_op, &entry->item->key,
                       mc_job_idle_ms(&window->job->base));
     entry->failed |= 1u << op->replica;
+    exclude_mount(window->job, xfer_op->extent.mount_id);
     entry->why = xfer_op->err == MOONCAKE_ETIMEDOUT || xfer_op->err == MOONCAKE_ENOMEM
                      ? xfer_op->err
                      : MOONCAKE_ETRANSFER;
@@ -307,7 +366,9 @@ void mc_put_write(struct mc_put_window *window)
         struct mc_put_entry *entry = &window->entries[i];
 
         entry->attempt = window->started.attempts[i];
-        if (window->started.statuses[i] != MOONCAKE_OK) {
+        if (window->started.statuses[i] == MOONCAKE_ENOSPACE && entry->item->tries > 0) {
+            mc_put_judge(job, entry, entry->item->why); /* there is no other place */
+        } else if (window->started.statuses[i] != MOONCAKE_OK) {
             mc_put_judge(job, entry, window->started.statuses[i]);
         } else if (err != MOONCAKE_OK) {
             entry->granted = true;

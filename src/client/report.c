@@ -54,6 +54,8 @@ void mc_report_failure(struct mc_call *call, const struct mc_xfer_op *op, const 
         report = mc_suspects_add(&call->client->suspects, item.mount_id, mc_monotonic_ns()) &&
                  (!late || idle_ms >= REPORT_IDLE_MS);
     } else if (op->err == MOONCAKE_ECHECKSUM) {
+        (void)atomic_fetch_add_explicit(&call->client->counters.damaged_extents, 1,
+                                        memory_order_relaxed);
         item.key = *key;
         item.object_id_lo = op->extent.object_id.lo;
         report = true;

@@ -5,7 +5,7 @@
  *      bytes are too few or lie in more than 16 fragments
  *   3. the same after evicting, if the bytes that are free or evictable are enough
  * first on hosts without a replica of this object, then on any. Segments that hold another replica
- * of the object do not count in any step.
+ * of the object, and those that the put excludes, do not count in any step.
  */
 #include "master/allocate.h"
 
@@ -19,7 +19,8 @@ struct replica {
     struct mc_allocator *allocator;
     const struct mc_allocate_ask *ask;
     struct mc_slots *slots;
-    uint64_t first_seq;  /* segments with place_seq from here to seq - 1 hold another replica */
+    uint64_t first_seq;  /* segments with place_seq from here to seq - 1 hold another replica, or
+                          * are excluded */
     unsigned number;     /* of the replica */
     unsigned first_slot; /* slots before it are those of other replicas */
     bool any_host;       /* false: only hosts without a replica */
@@ -406,6 +407,19 @@ void mc_allocate_undo(struct mc_allocator *allocator, struct mc_slots *slots)
     give_from(allocator, slots, 0);
 }
 
+/* As if a replica of the object were there already. */
+static void exclude(struct mc_allocator *allocator, const struct mc_allocate_ask *ask)
+{
+    allocator->seq++;
+    for (size_t i = 0; i < ask->excluded_count; i++) {
+        struct mc_segment *segment = mc_segments_find(allocator->segments, ask->excluded[i]);
+
+        if (segment != NULL) {
+            segment->place_seq = allocator->seq;
+        }
+    }
+}
+
 mooncake_err mc_allocate(struct mc_allocator *allocator, const struct mc_allocate_ask *ask,
                          struct mc_slots *out_slots, bool *out_later)
 {
@@ -425,6 +439,7 @@ mooncake_err mc_allocate(struct mc_allocator *allocator, const struct mc_allocat
         return MOONCAKE_ENOSPACE;
     }
     replica.first_seq = allocator->seq + 1;
+    exclude(allocator, ask);
     while (out_slots->replicas < ask->replicas) {
         bool placed;
 

@@ -24,6 +24,8 @@ struct mc_allocate_ask {
     bool all_replicas;
     const char *const *preferred; /* segment names, the best first */
     size_t preferred_count;
+    const uint64_t *excluded; /* mounts */
+    size_t excluded_count;
     struct mc_budget *evict_budget; /* shared by all items of a request */
 };
 

@@ -82,6 +82,8 @@ static mooncake_err allocate(struct start *start, size_t item)
         .all_replicas = request->all_replicas,
         .preferred = request->preferred_segments,
         .preferred_count = request->preferred_count,
+        .excluded = request->excluded_mounts,
+        .excluded_count = request->excluded_count,
         .evict_budget = &start->budget,
     };
     mooncake_err const err = mc_allocate(&core->allocator, &ask, &start->slots, &later);

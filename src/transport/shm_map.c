@@ -204,8 +204,8 @@ void mc_shm_map_drop(struct mc_shm_map *map)
     }
 }
 
-/* The first entry whose store has gone, held; NULL if there is none. */
-static struct entry *hold_dead(void)
+/* The first entry (of those whose store has gone, if @p dead_only), held; NULL if there is none. */
+static struct entry *hold_first(bool dead_only)
 {
     struct entry *found = NULL;
 
@@ -213,7 +213,7 @@ static struct entry *hold_dead(void)
     mc_list_for_each (node, &entries) {
         struct entry *entry = MC_CONTAINER_OF(node, struct entry, node);
 
-        if (!is_alive(entry)) {
+        if (!dead_only || !is_alive(entry)) {
             entry->holders++;
             found = entry;
             break;
@@ -223,14 +223,24 @@ static struct entry *hold_dead(void)
     return found;
 }
 
+static void drop_entries(bool dead_only)
+{
+    struct entry *entry;
+
+    while ((entry = hold_first(dead_only)) != NULL) {
+        mc_shm_map_drop(&entry->map);
+        let_go(entry);
+    }
+}
+
 void mc_shm_map_sweep(void)
 {
-    struct entry *dead;
+    drop_entries(true);
+}
 
-    while ((dead = hold_dead()) != NULL) {
-        mc_shm_map_drop(&dead->map);
-        let_go(dead);
-    }
+void mc_shm_map_drop_all(void)
+{
+    drop_entries(false);
 }
 
 void mc_shm_map_totals(uint64_t *out_count, uint64_t *out_bytes)

@@ -39,6 +39,8 @@ void mc_shm_map_drop(struct mc_shm_map *map);
 /** Drop every mapping whose store has gone: called now and then by a client's background thread,
  * so that the memory of a dead store does not wait for the next transfer. */
 void mc_shm_map_sweep(void);
+/** Drop every mapping: when the last client of the process has been closed. */
+void mc_shm_map_drop_all(void);
 /** Mappings in the table, and their bytes. */
 void mc_shm_map_totals(uint64_t *out_count, uint64_t *out_bytes);
 

@@ -71,6 +71,7 @@ mooncake_err mc_put_start_encode_request(const void *message, struct mc_buf *out
 
     MC_TRY(check_preferred(request->preferred_segments, request->preferred_count));
     MC_TRY(check_replicas(request->replicas));
+    MC_TRY(mc_codec_check_count("excluded_mount", request->excluded_count, MC_EXCLUDED_MOUNTS_MAX));
     mc_arena_init(&scratch, 0);
     err = mc_codec_keys_fill(&scratch, request->keys, request->count, &keys);
     if (err == MOONCAKE_OK) {
@@ -87,6 +88,8 @@ mooncake_err mc_put_start_encode_request(const void *message, struct mc_buf *out
         pb.flags = request->upsert ? FLAG_UPSERT : 0;
         pb.preferred_segment = mc_codec_unconst(request->preferred_segments);
         pb.n_preferred_segment = request->preferred_count;
+        pb.excluded_mount = mc_codec_unconst(request->excluded_mounts);
+        pb.n_excluded_mount = request->excluded_count;
         err = mc_codec_pack(&pb.base, out);
     }
     mc_arena_fini(&scratch);
@@ -113,6 +116,8 @@ mooncake_err mc_put_start_decode_request(const uint8_t *body, size_t len, struct
         .soft_pin_ms = pb->soft_pin_ms,
         .preferred_segments = (const char *const *)pb->preferred_segment,
         .preferred_count = pb->n_preferred_segment,
+        .excluded_mounts = pb->excluded_mount,
+        .excluded_count = pb->n_excluded_mount,
     };
     MC_TRY(mc_codec_keys_read(pb->keys, arena, &request->keys, &request->count));
     MC_TRY(mc_codec_check_same("value_len", pb->n_value_len, request->count));
@@ -121,6 +126,7 @@ mooncake_err mc_put_start_decode_request(const uint8_t *body, size_t len, struct
                           pb->flags);
     }
     MC_TRY(check_replicas(request->replicas));
+    MC_TRY(mc_codec_check_count("excluded_mount", request->excluded_count, MC_EXCLUDED_MOUNTS_MAX));
     return check_preferred(request->preferred_segments, request->preferred_count);
 }
 

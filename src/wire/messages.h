@@ -82,6 +82,8 @@ struct mc_put_start_request {
     uint64_t soft_pin_ms;
     const char *const *preferred_segments;
     size_t preferred_count;
+    const uint64_t *excluded_mounts; /* not there: the sender could not write to them */
+    size_t excluded_count;
 };
 
 struct mc_put_start_reply {

@@ -172,6 +172,16 @@ static bool place(struct fake_pool *pool, struct fake_object *object, unsigned m
     return true;
 }
 
+static bool is_excluded(const struct mc_put_start_request *request, uint64_t mount_id)
+{
+    for (size_t i = 0; i < request->excluded_count; i++) {
+        if (request->excluded_mounts[i] == mount_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static mooncake_err start_one(struct fake_pool *pool, const struct mc_put_start_request *request,
                               size_t i, struct fake_object **out)
 {
@@ -191,11 +201,11 @@ static mooncake_err start_one(struct fake_pool *pool, const struct mc_put_start_
                                    .extents = pool->extents};
     memcpy(object->key, request->keys[i].bytes, request->keys[i].len);
     for (unsigned m = 0; m < pool->mounts_count && object->replicas < request->replicas; m++) {
-        if (pool->mounts[m].mount_id != 0) {
+        if (pool->mounts[m].mount_id != 0 && !is_excluded(request, pool->mounts[m].mount_id)) {
             (void)place(pool, object, m);
         }
     }
-    if (object->replicas == 0) {
+    if (object->replicas < (request->all_replicas ? request->replicas : 1)) {
         return MOONCAKE_ENOSPACE;
     }
     pool->objects_count++;

@@ -138,6 +138,45 @@ static void get__from_a_dead_store_fails_unless_there_is_another_copy(void **sta
     assert_non_null(strstr(mooncake_last_error(), "127.0.0.1"));
 }
 
+static mooncake_client_stats stats_of(struct rig *rig)
+{
+    mooncake_client_stats stats = {.struct_size = sizeof(stats)};
+
+    assert_int_equal(mooncake_client_get_stats(rig->client, &stats), MOONCAKE_OK);
+    return stats;
+}
+
+static void put__to_a_dead_store_is_placed_anew_on_another(void **state)
+{
+    struct rig *rig = *state;
+    mooncake_put_options options;
+    const char *keys[] = {"a", "b", "c"};
+    const void *data[] = {"value", "value", "value"};
+    const uint64_t lens[] = {6, 6, 6};
+    mooncake_err results[3];
+    uint32_t copies[3] = {9, 9, 9};
+
+    fake_master_set_addresses(rig->master, 0, "tcp://127.0.0.1:1");
+    mooncake_put_options_init(&options);
+    options.copies = copies;
+    assert_int_equal(mooncake_put(rig->client, "k", "value", 6, &options, 0), MOONCAKE_OK);
+    assert_int_equal(copies[0], 1);
+    assert_int_equal(stats_of(rig).puts_again, 1);
+    assert_reads_are_good(rig);
+    assert_int_equal(mooncake_batch_put(rig->client, keys, data, lens, 3, &options, 0, results),
+                     MOONCAKE_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(results[i], MOONCAKE_OK);
+        assert_int_equal(copies[i], 1);
+    }
+    assert_int_equal(stats_of(rig).puts_again, 4);
+    options.replicas = 2;
+    assert_int_equal(mooncake_put(rig->client, "both", "value", 6, &options, 0), MOONCAKE_OK);
+    assert_int_equal(copies[0], 1); /* a success that says how many */
+    assert_int_equal(stats_of(rig).puts_degraded, 1);
+    assert_int_equal(stats_of(rig).puts_again, 4);
+}
+
 static void put__to_dead_stores_fails_and_leaves_no_key(void **state)
 {
     struct rig *rig = *state;
@@ -156,6 +195,7 @@ static void put__to_dead_stores_fails_and_leaves_no_key(void **state)
                      MOONCAKE_ETRANSFER);
     assert_int_equal(fake_master_object(rig->master, "none").parked, 1);
     assert_false(fake_master_object(rig->master, "none").found);
+    assert_int_equal(stats_of(rig).puts_again, 2);
 }
 
 /* ---- hanging ----------------------------------------------------------------------------- */
@@ -310,6 +350,7 @@ int main(void)
         TEST(get__of_a_damaged_value_is_an_error_and_the_master_hears_of_it),
         TEST2(get__goes_on_to_the_other_copy_when_one_is_damaged),
         TEST2(get__from_a_dead_store_fails_unless_there_is_another_copy),
+        TEST2(put__to_a_dead_store_is_placed_anew_on_another),
         TEST2(put__to_dead_stores_fails_and_leaves_no_key),
         TEST(get__from_a_store_that_hangs_ends_by_the_deadline),
         TEST(get__from_a_store_that_hangs_ends_when_the_hook_says_so),

@@ -238,6 +238,8 @@ struct started pool_start(struct pool *pool, const char *key, uint64_t len, cons
         .soft_pin_ms = w->soft_pin_ms,
         .preferred_segments = &w->preferred,
         .preferred_count = w->preferred == NULL ? 0 : 1,
+        .excluded_mounts = &w->excluded,
+        .excluded_count = w->excluded == 0 ? 0 : 1,
     };
     struct mc_put_start_reply reply;
 

@@ -63,6 +63,7 @@ struct wish {
     bool all_replicas, soft_pin, hard_pin, upsert;
     uint64_t soft_pin_ms;
     const char *preferred;
+    uint64_t excluded; /* a mount; 0: none */
 };
 
 /* What a put start answered; in the pool's arena. */

@@ -172,6 +172,33 @@ static void placement__preferred_segments_come_first_while_they_have_room(void *
     pool_close(&pool);
 }
 
+static void placement__leaves_excluded_mounts_alone_also_when_nothing_else_has_room(void **state)
+{
+    struct pool pool;
+    struct wish wish = {.preferred = "big", .hard_pin = true};
+    struct wish const on_big = {.preferred = "big"};
+    uint64_t small;
+
+    (void)state;
+    pool_options(&pool);
+    pool_open(&pool);
+    wish.excluded = pool_mount(&pool, "big", "host-a", 1, 64 * MIB);
+    small = pool_mount(&pool, "small", "host-b", 2, MIB);
+    assert_int_equal(pool_put_wish(&pool, "evictable", 100000, &on_big), MOONCAKE_OK);
+    for (unsigned i = 0; i < 10; i++) {
+        char key[16];
+
+        (void)snprintf(key, sizeof(key), "k%u", i);
+        assert_int_equal(pool_put_wish(&pool, key, 100000, &wish), MOONCAKE_OK);
+    }
+    assert_int_equal(pool_segment(&pool, small).extents, 10);
+    assert_int_equal(pool_put_wish(&pool, "next", 100000, &wish), MOONCAKE_ENOSPACE);
+    assert_true(pool_has(&pool, "evictable")); /* nothing was evicted where it would not help */
+    wish.excluded = 1u << 20;                  /* a mount that is gone excludes nothing */
+    assert_int_equal(pool_put_wish(&pool, "next", 100000, &wish), MOONCAKE_OK);
+    pool_close(&pool);
+}
+
 /* ---- pieces -------------------------------------------------------------------------------- */
 
 static void placement__a_value_larger_than_any_segment_stays(void **state)
@@ -364,6 +391,7 @@ int main(void)
         cmocka_unit_test(placement__one_host_is_shared_only_when_no_other_has_room),
         cmocka_unit_test(placement__fewer_segments_than_replicas_degrade_or_refuse),
         cmocka_unit_test(placement__preferred_segments_come_first_while_they_have_room),
+        cmocka_unit_test(placement__leaves_excluded_mounts_alone_also_when_nothing_else_has_room),
         cmocka_unit_test(placement__a_value_is_cut_over_fragments_and_segments),
         cmocka_unit_test(placement__freed_space_fits_any_size_again),
         cmocka_unit_test(placement__unequal_segments_fill_to_the_same_ratio),

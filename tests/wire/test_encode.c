@@ -114,6 +114,9 @@ static void encode__refuses_put_starts_out_of_range(void **state)
     expect_refused(MC_METHOD_PUT_START, REQUEST, &request, "preferred_segment");
     many_texts[1] = control;
     expect_refused(MC_METHOD_PUT_START, REQUEST, &request, "preferred_segment");
+    request.preferred_count = 0;
+    request.excluded_count = MC_EXCLUDED_MOUNTS_MAX + 1;
+    expect_refused(MC_METHOD_PUT_START, REQUEST, &request, "excluded_mount");
 }
 
 static void encode__refuses_bad_texts(void **state)

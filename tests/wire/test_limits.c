@@ -239,6 +239,7 @@ static void limits__put_start_checks_each_field(void **state)
     uint64_t values[] = {1, 2, 3};
     Mc__Pb__KeySet keys = key_set(bytes, 2, lens, 2);
     Mc__Pb__PutStartRequest pb = MC__PB__PUT_START_REQUEST__INIT;
+    uint64_t mounts[MC_EXCLUDED_MOUNTS_MAX + 1] = {0};
     size_t i;
 
     (void)state;
@@ -273,6 +274,12 @@ static void limits__put_start_checks_each_field(void **state)
     pb.n_preferred_segment++;
     expect_refused(MC_METHOD_PUT_START, REQUEST, &pb, "preferred_segment");
     pb.n_preferred_segment = 1;
+    pb.excluded_mount = mounts;
+    pb.n_excluded_mount = MC_EXCLUDED_MOUNTS_MAX;
+    expect_ok(MC_METHOD_PUT_START, REQUEST, &pb);
+    pb.n_excluded_mount++;
+    expect_refused(MC_METHOD_PUT_START, REQUEST, &pb, "excluded_mount");
+    pb.n_excluded_mount = 0;
     expect_bad_texts_refused(MC_METHOD_PUT_START, REQUEST, &pb, names, MC_SEGMENT_NAME_LEN_MAX,
                              "preferred_segment");
 }

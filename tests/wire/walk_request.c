@@ -38,6 +38,8 @@ static void walk_put_start(struct walk *walk, struct mc_put_start_request *reque
         walk_text(walk, &names[i], MC_SEGMENT_NAME_LEN_MAX);
     }
     request->preferred_segments = names;
+    walk_count_of(walk, &request->excluded_count, MC_EXCLUDED_MOUNTS_MAX);
+    walk_numbers_of(walk, &request->excluded_mounts, request->excluded_count);
 }
 
 static void walk_put_end(struct walk *walk, struct mc_put_end_request *request, bool with_failed)
