@@ -6,7 +6,7 @@
 
 /* Table elements visited in one go; with a pattern one, which may cost 100 us, or of long keys
  * more. */
-#define WALK_STEPS 64u
+#define WALK_STEPS 32u
 #define WALK_STEPS_MATCHING 1u
 
 static mooncake_err remove_item(struct mc_core *core, const struct mc_key *key, uint64_t hash,

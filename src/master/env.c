@@ -2,7 +2,7 @@
 #include "master/env.h"
 
 /* Steps between two looks at the clock: a step is well below 1 us. */
-#define STEPS_PER_LOOK 64u
+#define STEPS_PER_LOOK 32u
 
 void mc_budget_init(struct mc_budget *budget, const struct mc_clock *clock, uint32_t steps)
 {

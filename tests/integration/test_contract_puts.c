@@ -1,20 +1,10 @@
-/* The contract of puts: two of one key, batches of all kinds, what cannot fit, and nothing at all.
- */
+/* The contract of puts: batches of all kinds, what cannot fit, nothing at all, and stores that die
+ * under a put. */
 #include "integration/contract.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef MC_TEST_SANITIZED
-#define SMALL_ROUNDS 60u
-#define LARGE_ROUNDS 6u
-#else
-#define SMALL_ROUNDS 1000u
-#define LARGE_ROUNDS 100u
-#endif
 
 static int setup(void **state)
 {
@@ -27,168 +17,6 @@ static int setup(void **state)
     pool_start_store(&c->pool, 0, "64MiB");
     contract_begin(c);
     return 0;
-}
-
-/* ---- two writers ------------------------------------------------------------------------- */
-
-struct race;
-
-struct writer {
-    pthread_t thread;
-    struct race *race;
-    mooncake_client *client;
-    uint64_t version;
-    uint8_t *data;
-    mooncake_err err;
-};
-
-struct race {
-    pthread_barrier_t start, end; /* two writers, and the reader: the test itself */
-    struct writer writers[2];
-    mooncake_client *reader;
-    unsigned rounds, round;
-    size_t len;
-    atomic_uint done;
-    char key[32];
-};
-
-/* Each route that a put can take. */
-static mooncake_err put_by_route(struct writer *w, unsigned route)
-{
-    struct race *race = w->race;
-    const char *keys[1] = {race->key};
-    const void *data[1] = {w->data};
-    uint64_t lens[1] = {race->len};
-    mooncake_piece pieces[2] = {{.data = w->data, .len = 1000},
-                                {.data = w->data + 1000, .len = race->len - 1000}};
-    mooncake_err result = MOONCAKE_EINTERNAL, err;
-
-    switch (route % 3) {
-    case 0:
-        return mooncake_put(w->client, race->key, w->data, race->len, NULL, 10000);
-    case 1:
-        return mooncake_put_pieces(w->client, race->key, pieces, 2, NULL, 10000);
-    default:
-        err = mooncake_batch_put(w->client, keys, data, lens, 1, NULL, 10000, &result);
-        return err == MOONCAKE_OK ? result : err;
-    }
-}
-
-static void *write_in_rounds(void *arg)
-{
-    struct writer *w = arg;
-
-    for (unsigned i = 0; i < w->race->rounds; i++) {
-        (void)pthread_barrier_wait(&w->race->start);
-        value_make(w->data, w->race->len, w->race->key, w->version);
-        w->err = put_by_route(w, i + (unsigned)w->version);
-        (void)atomic_fetch_add(&w->race->done, 1);
-        (void)pthread_barrier_wait(&w->race->end);
-    }
-    return NULL;
-}
-
-/* What a reader meets at any moment: nothing, or one writer's whole value; what exists is there. */
-static const char *read_once(struct race *race, uint8_t *out)
-{
-    bool exists = false;
-    uint64_t got = 0;
-    mooncake_err err = mooncake_exist(race->reader, race->key, 10000, &exists);
-    enum verdict verdict;
-
-    if (err != MOONCAKE_OK) {
-        return "exist failed";
-    }
-    memset(out, 0, race->len);
-    err = mooncake_get_into(race->reader, race->key, out, race->len, 10000, &got);
-    if (err != MOONCAKE_OK) {
-        if (exists) {
-            return "what existed could not be read";
-        }
-        return err == MOONCAKE_ENOENT || err == MOONCAKE_ENOTREADY ? NULL : "get failed";
-    }
-    verdict = value_judge(out, race->len, race->key, value_version(out));
-    return got == race->len && verdict == VALUE_RIGHT ? NULL : verdict_name(verdict);
-}
-
-/* The reader's and judge's part of one round. NULL: all was well. */
-static const char *judge_round(struct race *race, uint8_t *out)
-{
-    struct writer *a = &race->writers[0], *b = &race->writers[1];
-    const char *wrong = NULL;
-    uint64_t winner;
-
-    while (wrong == NULL && atomic_load(&race->done) < 2) {
-        wrong = read_once(race, out);
-    }
-    (void)pthread_barrier_wait(&race->end);
-    if (wrong != NULL) {
-        return wrong;
-    }
-    if ((a->err == MOONCAKE_OK) == (b->err == MOONCAKE_OK)) {
-        return "there is not exactly one winner";
-    }
-    if (a->err != MOONCAKE_EEXIST && b->err != MOONCAKE_EEXIST) {
-        return "the loser got another answer than EEXIST";
-    }
-    winner = a->err == MOONCAKE_OK ? a->version : b->version;
-    wrong = read_once(race, out);
-    if (wrong == NULL && value_version(out) != winner) {
-        return "the loser's value survived";
-    }
-    return wrong != NULL ? wrong
-           : mooncake_remove(race->reader, race->key, true, 10000) == MOONCAKE_OK
-               ? NULL
-               : "the key could not be removed";
-}
-
-static void race_rounds(struct contract *c, size_t len, unsigned rounds)
-{
-    struct race race = {.rounds = rounds, .len = len};
-    uint8_t *out = malloc(len);
-    const char *wrong = NULL;
-
-    assert_non_null(out);
-    assert_int_equal(pthread_barrier_init(&race.start, NULL, 3), 0);
-    assert_int_equal(pthread_barrier_init(&race.end, NULL, 3), 0);
-    race.reader = contract_open(c, NULL, 10000);
-    for (unsigned i = 0; i < 2; i++) {
-        struct writer *w = &race.writers[i];
-
-        *w = (struct writer){.race = &race, .version = 10 + i, .data = malloc(len)};
-        w->client = contract_open(c, i == 0 ? "tcp" : "shm,tcp", 10000);
-        assert_int_equal(pthread_create(&w->thread, NULL, write_in_rounds, w), 0);
-    }
-    for (unsigned i = 0; i < rounds; i++) {
-        const char *found;
-
-        (void)snprintf(race.key, sizeof(race.key), "race-%zu-%u", len, i);
-        atomic_store(&race.done, 0);
-        (void)pthread_barrier_wait(&race.start);
-        found = judge_round(&race, out);
-        wrong = wrong != NULL ? wrong : found;
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(pthread_join(race.writers[i].thread, NULL), 0);
-        mooncake_client_close(race.writers[i].client);
-        free(race.writers[i].data);
-    }
-    mooncake_client_close(race.reader);
-    (void)pthread_barrier_destroy(&race.start);
-    (void)pthread_barrier_destroy(&race.end);
-    free(out);
-    if (wrong != NULL) {
-        fail_msg("%zu bytes: %s", len, wrong);
-    }
-}
-
-static void put__of_one_key_by_two_at_once_leaves_one_whole_value(void **state)
-{
-    struct contract *c = *state;
-
-    race_rounds(c, 4096, SMALL_ROUNDS);
-    race_rounds(c, 3 * MIB, LARGE_ROUNDS);
-    contract_check(c);
 }
 
 /* ---- batches and refusals ---------------------------------------------------------------- */
@@ -302,14 +130,113 @@ static void values__that_are_empty_and_keys_that_are_missing_differ_on_every_rou
     contract_check(c);
 }
 
+/* ---- stores that die ----------------------------------------------------------------------- */
+
+#define DEAD_KEYS 40u
+#define DEAD_LEN ((size_t)200000)
+
+static mooncake_client_stats stats_of(mooncake_client *client)
+{
+    mooncake_client_stats stats = {.struct_size = sizeof(stats)};
+
+    assert_int_equal(mooncake_client_get_stats(client, &stats), MOONCAKE_OK);
+    return stats;
+}
+
+/* Puts of which half would go to store 1, which the master takes for alive. */
+static void put_beside_a_dead_store(struct contract *c, mooncake_client *client, const char *prefix)
+{
+    mooncake_put_options options;
+    uint32_t copies;
+    char key[32];
+
+    mooncake_put_options_init(&options);
+    options.copies = &copies;
+    for (unsigned i = 0; i < DEAD_KEYS; i++) {
+        (void)snprintf(key, sizeof(key), "%s-%u", prefix, i);
+        options.replicas = 1 + i % 2;
+        copies = 9;
+        assert_int_equal(value_put(client, key, DEAD_LEN, i, &options, 5000), MOONCAKE_OK);
+        assert_int_equal(copies, 1); /* of two: a success that says how many */
+    }
+    for (unsigned i = 0; i < DEAD_KEYS; i++) {
+        (void)snprintf(key, sizeof(key), "%s-%u", prefix, i);
+        assert_int_equal(value_get(c->client, key, DEAD_LEN, i, 5000), MOONCAKE_OK);
+    }
+    assert_true(stats_of(client).puts_again > 0);
+    assert_int_equal(stats_of(client).puts_degraded, DEAD_KEYS / 2);
+}
+
+static void put_batch_beside_a_dead_store(struct contract *c, mooncake_client *client)
+{
+    char names[DEAD_KEYS][32];
+    const char *keys[DEAD_KEYS];
+    const void *data[DEAD_KEYS];
+    uint64_t lens[DEAD_KEYS];
+    mooncake_err results[DEAD_KEYS];
+    uint8_t *values = malloc(DEAD_KEYS * DEAD_LEN);
+
+    assert_non_null(values);
+    for (unsigned i = 0; i < DEAD_KEYS; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "batch-%u", i);
+        keys[i] = names[i];
+        data[i] = values + i * DEAD_LEN;
+        lens[i] = DEAD_LEN;
+        value_make(values + i * DEAD_LEN, DEAD_LEN, names[i], i);
+    }
+    assert_int_equal(mooncake_batch_put(client, keys, data, lens, DEAD_KEYS, NULL, 5000, results),
+                     MOONCAKE_OK);
+    for (unsigned i = 0; i < DEAD_KEYS; i++) {
+        assert_int_equal(results[i], MOONCAKE_OK);
+        assert_int_equal(value_get(c->client, keys[i], DEAD_LEN, i, 5000), MOONCAKE_OK);
+    }
+    free(values);
+}
+
+static void put__to_a_store_that_has_just_died_is_placed_on_another(void **state)
+{
+    static const char *const transports[2] = {"tcp", "shm,tcp"};
+    struct contract *c = *state;
+    mooncake_client *clients[2];
+
+    pool_start_store(&c->pool, 1, "64MiB");
+    contract_count(c);
+    for (unsigned i = 0; i < 2; i++) {
+        clients[i] = contract_open(c, transports[i], 5000);
+        assert_int_equal(value_put(clients[i], transports[i], 1000, 1, NULL, 5000), MOONCAKE_OK);
+    }
+    daemon_kill(&c->pool.stores[1]);
+    put_batch_beside_a_dead_store(c, clients[0]); /* the first of all, before any suspicion */
+    for (unsigned i = 0; i < 2; i++) {
+        put_beside_a_dead_store(c, clients[i], transports[i]);
+        mooncake_client_close(clients[i]);
+    }
+    contract_check(c);
+}
+
+static void put__to_the_only_store_which_has_died_is_an_error_at_once(void **state)
+{
+    struct contract *c = *state;
+    uint64_t start_ms = now_ms();
+
+    daemon_kill(&c->pool.stores[0]);
+    assert_int_equal(value_put(c->client, "k", DEAD_LEN, 1, NULL, 5000), MOONCAKE_ETRANSFER);
+    assert_true(now_ms() - start_ms < 4000);
+    assert_int_equal(value_get(c->client, "k", DEAD_LEN, 1, 5000), MOONCAKE_ENOENT);
+    pool_start_store(&c->pool, 0, "64MiB");
+    contract_count(c);
+    contract_check(c);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, contract_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(put__of_one_key_by_two_at_once_leaves_one_whole_value),
         TEST(batch__of_all_kinds_gives_one_code_per_item_and_harms_no_neighbour),
         TEST(put__that_can_never_fit_is_refused_at_once_and_evicts_nothing),
         TEST(values__that_are_empty_and_keys_that_are_missing_differ_on_every_route),
+        TEST(put__to_a_store_that_has_just_died_is_placed_on_another),
+        TEST(put__to_the_only_store_which_has_died_is_an_error_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

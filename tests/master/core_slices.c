@@ -26,7 +26,7 @@
 #define SLICE_NS_ALLOWED (MC_SLICE_NS_MAX * 5ull / 4)
 #define SLICES_MAX 200000u
 /* Each may cost a microsecond of cold memory. */
-#define KEYS_PER_LOOK_MAX 128u
+#define KEYS_PER_LOOK_MAX 64u
 
 struct slices {
     struct mc_core *core;
