@@ -3,9 +3,11 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -19,10 +21,10 @@ BLOCK = 4096
 SPACE = BLOCK + 64  # with the extent's header
 
 
-def bench(pool, command, *args, status=0, timeout=200):
+def bench(pool, command, *args, status=0, timeout=200, env=None):
     done = subprocess.run([os.path.join(PROGRAMS, "mooncake_bench"), command, "--master",
                            pool.address, "--json", "--no-limits", *args],
-                          capture_output=True, text=True, timeout=timeout, check=False)
+                          capture_output=True, text=True, timeout=timeout, check=False, env=env)
     assert done.returncode == status, (done.returncode, done.stderr, done.stdout[-2000:])
     return json.loads(done.stdout) if done.stdout else done.stderr
 
@@ -99,6 +101,73 @@ class Io(unittest.TestCase):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
             result = bench(pool, "meta", "--time", "50ms", "--keys", "2048")
             self.assertEqual(result["errors"], 0)
+
+
+class Peers(unittest.TestCase):
+    """Beside Redis and memcached, as far as they are here."""
+
+    ARGS = ("--sizes", "100,300KiB", "--batches", "1,40", "--time", "20ms", "--working-set",
+            "16MiB")
+    SMALL = ("--sizes", "100", "--batches", "4", "--time", "20ms")
+
+    def left_behind(self):
+        return [name for name in os.listdir("/tmp") if name.startswith("mooncake-bench-")]
+
+    def test_each_one_that_is_installed_gives_right_bytes(self):
+        programs = {"redis": "redis-server", "memcached": "memcached"}
+        here = [name for name, program in programs.items() if shutil.which(program)]
+        before = self.left_behind()
+        with Pool(PROGRAMS, ["64MiB"]) as pool:
+            result = bench(pool, "peers", *self.ARGS)
+        self.assertEqual(len(result["cases"]), 2 * 2 * 2)
+        for case in result["cases"]:
+            expected = {"mooncake", "mooncake tcp"}
+            expected |= {f"{name} {way}" for name in here for way in ("tcp", "unix")}
+            self.assertEqual(set(case["who"]), expected)
+            for who, figures in case["who"].items():
+                self.assertGreater(figures["keys"], 0, who)
+                self.assertEqual(figures["bytes"], figures["keys"] * case["value_bytes"], who)
+            self.assertEqual(case["tcp_x_best_rival"] is None, not here)
+        self.assertGreater(result["verified_bytes"], 0)
+        self.assertEqual(self.left_behind(), before)
+        if not here:
+            self.skipTest("skipped in part: neither redis-server nor memcached is installed")
+
+    def run_with_path(self, script, status):
+        with tempfile.TemporaryDirectory() as folder:
+            if script is not None:
+                path = os.path.join(folder, "redis-server")
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(script)
+                os.chmod(path, 0o755)
+            with Pool(PROGRAMS, ["16MiB"]) as pool:
+                return bench(pool, "peers", *self.SMALL, status=status,
+                             env={**os.environ, "PATH": folder})
+
+    def test_who_is_not_installed_is_left_out(self):
+        result = self.run_with_path(None, 0)
+        for case in result["cases"]:
+            self.assertEqual(set(case["who"]), {"mooncake", "mooncake tcp"})
+            self.assertIsNone(case["tcp_x_best_rival"])
+
+    def test_one_that_does_not_start_ends_the_run(self):
+        result = self.run_with_path("#!/bin/sh\nexit 3\n", 1)
+        self.assertIn("redis-server did not start", result["first_error"])
+
+    def test_one_that_answers_something_else_ends_the_run(self):
+        server = f"""#!{sys.executable}
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])))
+peer, _ = listener.accept()
+peer.recv(1)
+peer.sendall(b"-ERR no room\\r\\n")
+peer.recv(1 << 20)
+peer.recv(1 << 20)
+"""
+        before = self.left_behind()
+        result = self.run_with_path(server, 1)
+        self.assertIn("-ERR no room", result["first_error"])
+        self.assertEqual(self.left_behind(), before)
 
 
 if __name__ == "__main__":

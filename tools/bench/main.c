@@ -7,8 +7,10 @@
 #include "io.h"
 #include "mooncake/client.h"
 #include "options.h"
+#include "peers.h"
 #include "replay.h"
 #include "report.h"
+#include "rival.h"
 
 #define OPTION(field) offsetof(struct mc_bench_options, field)
 #define END                                                                                        \
@@ -85,6 +87,20 @@ static const struct mc_arg meta_args[] = {
     END,
 };
 
+static const struct mc_arg peers_args[] = {
+    {"sizes", MC_ARG_SIZES, OPTION(sizes), "4KiB,64KiB,1MiB", "SIZE,...", "bytes of a value", 1,
+     MC_RIVAL_VALUE_LEN_MAX},
+    {"batches", MC_ARG_NUMBERS, OPTION(batches), "1,32,128", "N,...",
+     "keys of a call, or requests in flight", 1, MC_RIVAL_KEYS_MAX},
+    {"working-set", MC_ARG_SIZE, OPTION(working_set), "256MiB", "SIZE", "bytes that each keeps", 1,
+     TIB},
+    {"keys", MC_ARG_NUMBER, OPTION(keys), "2048", "N", "that each keeps at most", 1, 100000000},
+    {"time", MC_ARG_TIME, OPTION(time_ms), "1s", "TIME", "of each case and each peer", 1, 86400000},
+    {"threads", MC_ARG_NUMBER, OPTION(threads), "1", "N", "always 1 here", 1, 1},
+    {"processes", MC_ARG_NUMBER, OPTION(processes), "1", "N", "always 1 here", 1, 1},
+    END,
+};
+
 static const struct mc_arg limits_args[] = {
     {"json", MC_ARG_FLAG, OPTION(json), NULL, NULL, "print one JSON object", 0, 0},
     END,
@@ -125,6 +141,12 @@ static const struct mc_command commands[] = {
      io_args, true, mc_io_run},
     {"meta", "calls that move no bytes: exist, size, and put, get and remove of empty values",
      "As io, with empty values and larger batches.", meta_args, true, mc_meta_run},
+    {"peers", "put and get beside Redis and memcached, in the same run",
+     "For each case the pool is measured with all its transports and with TCP alone, then\n"
+     "redis-server and memcached, as far as they are installed, over TCP and Unix sockets, by a\n"
+     "pipelining client of this program; every byte that is read is compared. They are started\n"
+     "for it and gone after it. \"tcp x\" is this pool's TCP over the better rival's.",
+     peers_args, true, mc_peers_run},
     {"limits", "what this machine can do at all: memory, checksum, loopback TCP",
      "Takes about three seconds and 256 MiB.", limits_args, false, limits_run},
 };
