@@ -53,6 +53,13 @@ static void judge(struct mc_store *store, mooncake_err err)
         return;
     }
     store->state = store->pinged && all_mounted(store) ? MC_STORE_JOINED : MC_STORE_JOINING;
+    if (store->state == MC_STORE_JOINING && before == MC_STORE_JOINED) {
+        store->apart_since_ns = mc_monotonic_ns();
+    }
+    if (store->state == MC_STORE_JOINED && store->apart_since_ns != 0) {
+        mc_histogram_observe(&store->reattach, mc_monotonic_ns() - store->apart_since_ns);
+        store->apart_since_ns = 0;
+    }
     if (store->state == MC_STORE_JOINED && before != MC_STORE_JOINED) {
         mc_log_info("store.joined", "master=%s name=%s segments=%zu", store->master, store->name,
                     store->mounts_count);
@@ -213,6 +220,7 @@ static void forget_mount(struct mc_store *store, uint64_t mount_id)
 
         if (mount->mount_id == mount_id && mount->mounted) {
             mount->mounted = false;
+            mc_counter_add_owner(&store->forgotten, 1);
             mc_log_warn("store.forgotten", "segment=%s mount_id=%016" PRIx64 " master=%s",
                         mount->name, mount_id, store->master);
             if (mc_store_renew(mount) != MOONCAKE_OK) {
@@ -228,6 +236,7 @@ static void on_ping(struct mc_master_call *call, mooncake_err err)
 
     store->ping.under_way = false;
     store->pinged = err == MOONCAKE_OK;
+    mc_counter_add_owner(&store->ping_failures, err == MOONCAKE_OK ? 0 : 1);
     if (store->state == MC_STORE_LEAVING || store->state == MC_STORE_LEFT) {
         return;
     }
@@ -374,6 +383,9 @@ mooncake_err mc_membership_begin(struct mc_store *store, uint32_t connect_timeou
                                              .client_id = store->client_id,
                                              .connect_timeout_ms = connect_timeout_ms};
 
+    static const double reattach_bounds[] = {0.1, 0.5, 1, 2, 5, 10, 30, 60, 300};
+
+    mc_histogram_init(&store->reattach, reattach_bounds, MC_ARRAY_LEN(reattach_bounds), 1e9);
     mc_arena_init(&store->ping.arena, REPLY_ARENA_MAX);
     mc_arena_init(&store->mount.arena, REPLY_ARENA_MAX);
     mc_arena_init(&store->unmount.arena, REPLY_ARENA_MAX);

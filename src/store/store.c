@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/service.h"
+#include "store/store_admin.h"
 #include "store/store_serve.h"
 
 /* A store that was killed and started again finds its old mount alive until the master's client
@@ -32,6 +33,10 @@ static const struct mc_option options[] = {
               "host that peers connect to; empty: our address on the way to the master"),
     MC_OPTION(struct mc_store_config, port_file, TEXT, "",
               "file that gets data_port=N once the segments are mounted"),
+    MC_OPTION(struct mc_store_config, admin_port, TEXT, "",
+              "port of the admin HTTP pages; 0 lets the kernel pick; empty: none"),
+    MC_OPTION(struct mc_store_config, admin_address, TEXT, "0.0.0.0",
+              "numeric address that they listen on"),
     MC_OPTION(struct mc_store_config, log_level, TEXT, "info", "error, warn, info, debug or off"),
     MC_OPTION(struct mc_store_config, loops, U32, "0", "data threads; 0: one a core, at most 4",
               .min = 0, .max = 16),
@@ -53,6 +58,7 @@ struct daemon {
     const struct mc_store_config *config;
     struct mc_loop *loop;
     struct mc_store *store;
+    struct mc_store_admin *admin;
     struct mc_service *service;
     uint64_t lent; /* bytes */
     uint64_t started_ns;
@@ -68,7 +74,7 @@ const struct mc_option *mc_store_option_table(size_t *out_count)
 }
 
 /* Readers must never see half a file, so it appears by a rename. */
-static mooncake_err write_port_file(const char *path, uint16_t port)
+static mooncake_err write_port_file(const char *path, uint16_t port, uint16_t admin_port)
 {
     char temporary[4096];
     FILE *file;
@@ -83,6 +89,9 @@ static mooncake_err write_port_file(const char *path, uint16_t port)
         return mc_err_set(MOONCAKE_EINVAL, "port_file: %s: %s", temporary, strerror(errno));
     }
     written = fprintf(file, "data_port=%u\n", (unsigned)port) > 0;
+    if (admin_port != 0) {
+        written = fprintf(file, "admin_port=%u\n", (unsigned)admin_port) > 0 && written;
+    }
     written = fclose(file) == 0 && written;
     if (!written || rename(temporary, path) != 0) {
         (void)mc_err_set(MOONCAKE_EINVAL, "port_file: %s: %s", path, strerror(errno));
@@ -109,7 +118,8 @@ static void on_joined(struct daemon *daemon)
     }
     daemon->joined_once = true;
     if (port_file[0] != '\0') {
-        mooncake_err err = write_port_file(port_file, mc_store_data_port(daemon->store));
+        mooncake_err err = write_port_file(port_file, mc_store_data_port(daemon->store),
+                                           mc_store_admin_port(daemon->admin));
 
         if (err != MOONCAKE_OK) {
             end(daemon, err);
@@ -251,6 +261,10 @@ mooncake_err mc_store_run(const struct mc_store_config *config)
         err = open_store(&daemon);
     }
     if (err == MOONCAKE_OK) {
+        err = mc_store_admin_open(daemon.loop, daemon.store, config->admin_address,
+                                  config->admin_port, &daemon.admin);
+    }
+    if (err == MOONCAKE_OK) {
         err = mc_loop_on_signal(daemon.loop, on_signal, &daemon);
     }
     if (err == MOONCAKE_OK) {
@@ -261,6 +275,7 @@ mooncake_err mc_store_run(const struct mc_store_config *config)
             (void)mc_err_set(err, "%s", daemon.detail);
         }
     }
+    mc_store_admin_close(&daemon.admin);
     mc_store_close(&daemon.store);
     mc_service_destroy(&daemon.service);
     mc_loop_destroy(&daemon.loop);

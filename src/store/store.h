@@ -15,6 +15,7 @@ struct mc_store_config {
     char *data_address;
     char *advertise_host;
     char *port_file;
+    char *admin_port, *admin_address;
     char *log_level;
     char *shm, *shm_dir;
     uint32_t loops;

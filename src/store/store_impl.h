@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "store/segment.h"
 #include "store/store_serve.h"
 #include "transport/shm_wire.h"
@@ -57,6 +58,10 @@ struct mc_store {
     bool pinged;           /* the last ping was answered */
     mooncake_err join_err; /* why joining has last failed */
     uint64_t leave_at_ns;
+
+    uint64_t apart_since_ns;      /* JOINING after having been JOINED: since then; else 0 */
+    struct mc_histogram reattach; /* how long that took, each time */
+    struct mc_counter ping_failures, forgotten;
 };
 
 /** Open the stub and start the clock. */

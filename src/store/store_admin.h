@@ -1,0 +1,25 @@
+/*
+ * The admin HTTP of a store daemon: is it alive, does it serve, what has it moved. Off unless asked
+ * for. Thread: the owner of the store's loop.
+ */
+#ifndef MC_STORE_STORE_ADMIN_H
+#define MC_STORE_STORE_ADMIN_H
+
+#include "io/admin_http.h"
+#include "store/store_serve.h"
+
+struct mc_store_admin;
+
+/**
+ * @param port  "9300"; "0" lets the kernel pick; "" opens nothing: *out is NULL then
+ * @retval EINVAL  port is no port, or host no numeric address
+ * @retval ERPC    the port is taken: the sentence names it
+ */
+mooncake_err mc_store_admin_open(struct mc_loop *loop, struct mc_store *store, const char *host,
+                                 const char *port, struct mc_store_admin **out) MC_MUST_CHECK;
+/** 0 for NULL. */
+uint16_t mc_store_admin_port(const struct mc_store_admin *admin);
+/** Before the store is closed. Nulls *admin; accepts NULL in it. */
+void mc_store_admin_close(struct mc_store_admin **admin);
+
+#endif
