@@ -164,7 +164,7 @@ static const struct mc_admin_route routes[] = {
         .params = "segment=NAME"),
     {.method = "POST",
      .path = "/api/v1/remove_all",
-     .help = "Remove every object, without force those that nobody reads",
+     .help = "Remove all objects; without force those stay that have a lease",
      .handle = mc_page_remove_all,
      .params = "[force=true][&tenant_id=default]",
      .timeout_ms = REMOVE_ALL_MS},
