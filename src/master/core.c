@@ -100,6 +100,7 @@ mooncake_err mc_core_create(const struct mc_core_options *options, const struct 
     core->env.now_ns = core->seen_ns;
     core->started_ns = core->seen_ns;
     mc_list_init(&core->removals);
+    mc_list_init(&core->recounts);
     err = mc_segments_init(&core->segments, &core->env);
     if (err != MOONCAKE_OK) {
         goto free_core;
@@ -139,6 +140,7 @@ void mc_core_destroy(struct mc_core **core)
         return;
     }
     mc_core_removals_fini(c);
+    mc_core_recounts_fini(c);
     mc_lifetime_fini(&c->lifetime);
     mc_objects_fini(&c->objects);
     mc_members_fini(&c->members);
@@ -213,14 +215,15 @@ uint64_t mc_core_tick(struct mc_core *core)
     bool (*const steps[])(struct mc_core * core, struct mc_budget * budget) = {
         sweep_step,
         mc_core_removals_step,
+        mc_core_recount_step,
     };
     struct mc_budget budget;
     bool done;
 
     mc_core_enter(core);
     mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX);
-    /* What others wait for comes first, and long work is last; those two share what is left, so
-     * that neither can keep the other waiting. */
+    /* What others wait for comes first, and long work is last; those share what is left, so
+     * that none can keep another waiting. */
     done = mc_members_step(&core->members, &budget);
     done = mc_lifetime_step(&core->lifetime, &budget) && done;
     done = mc_evict_step(&core->objects, &budget) && done;
@@ -241,7 +244,8 @@ uint64_t mc_core_tick(struct mc_core *core)
 bool mc_core_wants_tick(const struct mc_core *core)
 {
     if (core->work_left || !mc_list_empty(&core->segments.gone) ||
-        !mc_list_empty(&core->removals)) {
+        !mc_list_empty(&core->removals) ||
+        (!mc_list_empty(&core->recounts) && core->recount_pace == 0)) {
         return true;
     }
     mc_list_for_each (node, &core->segments.over) {

@@ -174,11 +174,27 @@ uint64_t mc_core_oldest_put_ms(struct mc_core *core);
 const struct mc_core_metrics *mc_core_metrics(const struct mc_core *core);
 /**
  * Walk everything and compare each gauge with what is truly there, and every list with its
- * members. Takes time in proportion to the number of objects: for tests and for a quiet hour.
+ * members. Takes time in proportion to the number of objects, in one go: for tests.
  *
  * @retval EINTERNAL  the sentence names the first gauge that differs, with both values
  */
 mooncake_err mc_core_recount(struct mc_core *core) MC_MUST_CHECK;
+typedef void (*mc_core_recounted_cb)(void *arg, mooncake_err err);
+/**
+ * The same in slices of at most MC_SLICE_NS_MAX, while the pool works, and exact at its end all the
+ * same. It does not walk along the queues of segments. @p done runs exactly once if this returns
+ * OK, before the return or from a later tick, and must not call the core; it gets OK, EINTERNAL
+ * with the thread's sentence as above, or EUNAVAILABLE when the core is destroyed. Who comes while
+ * one is under way joins it.
+ *
+ * The last slice looks at every segment and member at once: about 100 ns each.
+ *
+ * @retval ETASKQUEUE  64 are waiting
+ */
+mooncake_err mc_core_recount_start(struct mc_core *core, mc_core_recounted_cb done,
+                                   void *arg) MC_MUST_CHECK;
+/** Tests only: one slice a tick, of so many versions, and no tick on its account. 0: as it is. */
+void mc_core_recount_pace(struct mc_core *core, unsigned visits);
 /** Heap bytes of tables and allocators (not of objects). */
 uint64_t mc_core_table_bytes(const struct mc_core *core);
 

@@ -32,6 +32,15 @@ struct mc_removal {
     struct mc_remove_all_reply reply;
 };
 
+/* How far a recount in slices has come. */
+enum mc_recount_stage {
+    MC_RECOUNT_TABLE, /* heads, and what hangs on them */
+    MC_RECOUNT_UNFINISHED,
+    MC_RECOUNT_FAILED,
+    MC_RECOUNT_RETIRED,
+    MC_RECOUNT_COMPARE,
+};
+
 struct mc_core {
     struct mc_core_env env;
     const struct mc_clock *clock;
@@ -43,18 +52,27 @@ struct mc_core {
     struct mc_list removals; /* the first is running */
     unsigned removals_count;
     uint8_t removal_mark;
-    uint64_t request_seq; /* of put_start: finds duplicates inside a batch */
-    uint64_t reply_seq;   /* of object tables */
-    uint64_t seen_ns;     /* the clock at the last entry */
-    uint64_t stalled_ns;  /* sum of our own stalls */
-    uint64_t started_ns;  /* core time */
-    bool work_left;       /* the last tick did not finish */
+    struct mc_list recounts; /* who waits for the one under way; empty: none is */
+    unsigned recounts_count;
+    enum mc_recount_stage recount_stage;
+    uint64_t recount_cursor; /* in the table */
+    unsigned recount_pace;   /* tests only; 0: as the budget has it */
+    uint64_t request_seq;    /* of put_start: finds duplicates inside a batch */
+    uint64_t reply_seq;      /* of object tables */
+    uint64_t seen_ns;        /* the clock at the last entry */
+    uint64_t stalled_ns;     /* sum of our own stalls */
+    uint64_t started_ns;     /* core time */
+    bool work_left;          /* the last tick did not finish */
 };
 
 /** Every public call begins here: sets the core's time, noticing our own stalls. */
 void mc_core_enter(struct mc_core *core);
 /** Removals go on. False if the budget ended first. */
 bool mc_core_removals_step(struct mc_core *core, struct mc_budget *budget);
+/** A recount goes on. False if the budget ended first. */
+bool mc_core_recount_step(struct mc_core *core, struct mc_budget *budget);
+/** Whoever waits for a recount gets EUNAVAILABLE. */
+void mc_core_recounts_fini(struct mc_core *core);
 /** All waiting removals end with EUNAVAILABLE. */
 void mc_core_removals_fini(struct mc_core *core);
 /** Is this a key? */

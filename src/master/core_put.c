@@ -254,7 +254,7 @@ static mooncake_err end_version(struct mc_core *core, struct mc_object *object, 
     mc_objects_make_readable(&core->objects, object, &put, &old);
     MC_COUNT(&core->env, put_ended, 1);
     if (old == NULL) {
-        mc_list_drop(&put->node);
+        mc_tally_drop_put(&core->objects.tally, put);
         mc_free(put);
         return MOONCAKE_OK;
     }
@@ -262,7 +262,7 @@ static mooncake_err end_version(struct mc_core *core, struct mc_object *object, 
     if (mc_object_leased(old, core->env.now_ns)) {
         mc_lifetime_park(&core->lifetime, old, put, MC_PARK_RETIRED);
     } else {
-        mc_list_drop(&put->node);
+        mc_tally_drop_put(&core->objects.tally, put);
         mc_free(put);
         mc_objects_free(&core->objects, old);
     }

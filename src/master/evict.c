@@ -261,7 +261,7 @@ bool mc_evict_sweep_one(struct mc_objects *objects, struct mc_segment *segment)
     object = mc_extent_object(extent);
     if (object->life != MC_LIFE_READABLE) {
         /* The other extents of the replica are its writer's until the end of the put. */
-        mc_segments_drop(objects->segments, extent);
+        mc_objects_lose_extent(objects, extent);
         return true;
     }
     MC_COUNT(objects->env, lost_replicas, 1);

@@ -77,11 +77,13 @@ void mc_lifetime_park(struct mc_lifetime *lifetime, struct mc_object *object, st
     /* A lease may end earlier; one time for all keeps the list in order. */
     put->until_ns =
         mc_deadline_ns(lifetime->env->now_ns, failed ? options->client_ttl_ms : options->lease_ms);
-    mc_list_drop(&put->node);
+    mc_tally_drop_put(&lifetime->objects->tally, put);
     mc_list_add_tail(failed ? &lifetime->failed : &lifetime->retired, &put->node);
     if (object->life != MC_LIFE_PARKED) {
         mc_objects_park(lifetime->objects, object, put,
                         failed ? MC_CLASS_PARKED : MC_CLASS_READING);
+    } else {
+        mc_tally_after(&lifetime->objects->tally, object); /* a walk may miss it in its new list */
     }
 }
 
@@ -157,7 +159,6 @@ uint64_t mc_lifetime_next_ns(const struct mc_lifetime *lifetime)
 /* Returns the end that the client may rely on. */
 static uint64_t set_lease(struct mc_lifetime *lifetime, struct mc_object *object, uint64_t end_ns)
 {
-    struct mc_segments *const segments = lifetime->objects->segments;
     uint64_t const old_ns = object->lease_end_ns;
 
     if (end_ns <= old_ns) {
@@ -166,12 +167,7 @@ static uint64_t set_lease(struct mc_lifetime *lifetime, struct mc_object *object
     if (lifetime->env->fault == MC_CORE_FAULT_LEASE_FORGOTTEN) {
         return end_ns;
     }
-    object->lease_end_ns = end_ns;
-    for (unsigned i = 0; i < object->extents_count; i++) {
-        if (object->extents[i].segment != NULL) {
-            mc_segments_lease_move(segments, &object->extents[i], old_ns, end_ns);
-        }
-    }
+    mc_objects_set_lease(lifetime->objects, object, end_ns);
     return end_ns;
 }
 

@@ -254,9 +254,10 @@ static mooncake_err do_space(struct mc_master *master, const union message *requ
                              struct mc_arena *arena, union message *reply)
 {
     struct mc_space_reply *out = &reply->space_reply;
-    bool recount = request->space_request.recount; /* the reply lies over it */
     struct mc_core_space space;
 
+    (void)request;
+    (void)arena;
     mc_core_space(master->core, &space);
     *out = (struct mc_space_reply){
         .capacity = space.capacity,
@@ -271,18 +272,6 @@ static mooncake_err do_space(struct mc_master *master, const union message *requ
         .largest_free = space.largest_free,
         .mismatch = "",
     };
-    if (recount && mc_core_recount(master->core) != MOONCAKE_OK) {
-        const char *sentence = mooncake_last_error();
-        size_t len = strlen(sentence);
-        char *copy = mc_arena_alloc(arena, len + 1);
-
-        mc_log_error("books.differ", "detail=\"%s\"", sentence);
-        if (copy == NULL) {
-            return MOONCAKE_ENOMEM;
-        }
-        memcpy(copy, sentence, len + 1);
-        out->mismatch = copy;
-    }
     return MOONCAKE_OK;
 }
 
@@ -342,6 +331,47 @@ static void start_remove_all(struct mc_master *master, struct mc_rpc_request *re
     }
 }
 
+/* ---- Space with a recount: answered when its last slice is done ------------------------------ */
+
+/* Lives in its request's arena, so until the reply. */
+struct recount {
+    struct mc_master *master;
+    struct mc_rpc_request *request;
+};
+
+static void on_recounted(void *arg, mooncake_err err)
+{
+    struct recount *recount = arg;
+    union message empty = {.space_request = {.recount = false}};
+    union message reply;
+
+    if (err != MOONCAKE_OK && err != MOONCAKE_EINTERNAL) {
+        (void)mc_err_set(err, "the recount did not come to its end: %s", mooncake_err_text(err));
+        reply_error(recount->master, recount->request, err);
+        return;
+    }
+    (void)do_space(recount->master, &empty, recount->request->arena, &reply);
+    if (err == MOONCAKE_EINTERNAL) {
+        reply.space_reply.mismatch = mooncake_last_error();
+        mc_log_error("books.differ", "detail=\"%s\"", reply.space_reply.mismatch);
+    }
+    reply_message(recount->master, recount->request, &reply);
+}
+
+static void start_recount(struct mc_master *master, struct mc_rpc_request *request)
+{
+    struct recount *recount = mc_arena_alloc(request->arena, sizeof(*recount));
+    mooncake_err err = MOONCAKE_ENOMEM;
+
+    if (recount != NULL) {
+        *recount = (struct recount){.master = master, .request = request};
+        err = mc_core_recount_start(master->core, on_recounted, recount);
+    }
+    if (err != MOONCAKE_OK) {
+        reply_error(master, request, err);
+    }
+}
+
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
 static void handle(void *arg, struct mc_rpc_request *request)
@@ -388,6 +418,8 @@ static void handle(void *arg, struct mc_rpc_request *request)
     }
     if (codec->method == MC_METHOD_REMOVE_ALL) {
         start_remove_all(master, request, &message);
+    } else if (codec->method == MC_METHOD_SPACE && message.space_request.recount) {
+        start_recount(master, request);
     } else {
         MC_ASSERT(handlers[codec->method] != NULL);
         err = handlers[codec->method](master, &message, request->arena, &reply);

@@ -85,12 +85,15 @@ struct mc_object {
     uint64_t since_ns;     /* PutStart; from PutEnd on, PutEnd */
     uint64_t pin_ns;       /* soft pin: its length while WRITING, its end afterwards */
     uint16_t key_len;
-    uint8_t life;          /* mc_life */
-    uint8_t pin;           /* mc_pin */
+    uint8_t life; /* mc_life */
+    union {
+        uint8_t pin;          /* mc_pin; WRITING, READABLE */
+        uint8_t parked_class; /* PARKED: why, as an mc_class */
+    };
     uint8_t extents_count; /* places in the array, used or not */
     uint8_t replicas;      /* as placed; some may be gone */
     uint8_t mark;          /* of the last removal that left it, so that each counts it once */
-    uint8_t parked_class;  /* PARKED: why, as an mc_class */
+    uint8_t counted;       /* mark of the recount that has it in its sums (tally.h) */
     struct mc_extent extents[];
 };
 

@@ -28,6 +28,7 @@ mooncake_err mc_objects_init(struct mc_objects *objects, struct mc_core_env *env
     memset(objects, 0, sizeof(*objects));
     objects->env = env;
     objects->segments = segments;
+    mc_tally_init(&objects->tally, segments);
     return mc_htab_create(TABLE_HINT, match_key, hash_element, &objects->table);
 }
 
@@ -112,6 +113,7 @@ uint64_t mc_objects_drop_replica(struct mc_objects *objects, struct mc_object *o
 {
     uint64_t bytes = 0;
 
+    mc_tally_before(&objects->tally, object);
     for (unsigned i = 0; i < object->extents_count; i++) {
         struct mc_extent *extent = &object->extents[i];
 
@@ -120,6 +122,7 @@ uint64_t mc_objects_drop_replica(struct mc_objects *objects, struct mc_object *o
             mc_segments_drop(objects->segments, extent);
         }
     }
+    mc_tally_after(&objects->tally, object);
     return bytes;
 }
 
@@ -180,6 +183,7 @@ mooncake_err mc_objects_open(struct mc_objects *objects, const struct mc_object_
         mc_segments_link(&object->extents[i], &spec->slots->slots[i], i);
     }
     MC_GAUGE(objects->env, unfinished_puts, 1);
+    mc_tally_after(&objects->tally, object);
     *out = object;
     return MOONCAKE_OK;
 
@@ -239,6 +243,7 @@ void mc_objects_make_readable(struct mc_objects *objects, struct mc_object *obje
     struct mc_object *old;
 
     MC_ASSERT(object->life == MC_LIFE_WRITING);
+    mc_tally_before(&objects->tally, object);
     old = head_above(objects, object, hash);
     if (old != NULL) {
         old->u.pending = NULL;
@@ -257,6 +262,7 @@ void mc_objects_make_readable(struct mc_objects *objects, struct mc_object *obje
     MC_GAUGE(objects->env, unfinished_puts, -1);
     MC_GAUGE(objects->env, keys, 1);
     MC_GAUGE(objects->env, soft_pinned_keys, object->pin == MC_PIN_SOFT ? 1 : 0);
+    mc_tally_after(&objects->tally, object);
 }
 
 void mc_objects_detach(struct mc_objects *objects, struct mc_object *object)
@@ -289,6 +295,7 @@ void mc_objects_park(struct mc_objects *objects, struct mc_object *object, struc
                      enum mc_class klass)
 {
     MC_ASSERT(klass == MC_CLASS_PARKED || klass == MC_CLASS_READING);
+    mc_tally_before(&objects->tally, object);
     object->parked_class = (uint8_t)klass;
     for (unsigned i = 0; i < object->extents_count; i++) {
         if (object->extents[i].segment != NULL) {
@@ -300,10 +307,12 @@ void mc_objects_park(struct mc_objects *objects, struct mc_object *object, struc
     object->u.put = put;
     put->object = object;
     MC_GAUGE(objects->env, parked_puts, 1);
+    mc_tally_after(&objects->tally, object);
 }
 
 void mc_objects_free(struct mc_objects *objects, struct mc_object *object)
 {
+    mc_tally_before(&objects->tally, object);
     for (unsigned i = 0; i < object->extents_count; i++) {
         if (object->extents[i].segment != NULL) {
             mc_segments_drop(objects->segments, &object->extents[i]);
@@ -313,7 +322,7 @@ void mc_objects_free(struct mc_objects *objects, struct mc_object *object)
         MC_GAUGE(objects->env, parked_puts, -1);
     }
     if (object->life != MC_LIFE_READABLE) {
-        mc_list_drop(&object->u.put->node);
+        mc_tally_drop_put(&objects->tally, object->u.put);
         mc_free(object->u.put);
     }
     mc_free(object);
@@ -341,6 +350,7 @@ mooncake_err mc_objects_split(struct mc_objects *objects, struct mc_object *obje
         mc_free(put);
         return MOONCAKE_ENOMEM;
     }
+    mc_tally_before(&objects->tally, object);
     for (unsigned i = 0; i < object->extents_count; i++) {
         struct mc_extent *const from = &object->extents[i];
 
@@ -357,8 +367,32 @@ mooncake_err mc_objects_split(struct mc_objects *objects, struct mc_object *obje
     put->client_id = object->u.put->client_id;
     put->start_ns = object->u.put->start_ns;
     mc_objects_park(objects, part, put, MC_CLASS_PARKED);
+    mc_tally_after(&objects->tally, object);
     *out = part;
     return MOONCAKE_OK;
+}
+
+void mc_objects_lose_extent(struct mc_objects *objects, struct mc_extent *extent)
+{
+    struct mc_object *const object = mc_extent_object(extent);
+
+    mc_tally_before(&objects->tally, object);
+    mc_segments_drop(objects->segments, extent);
+    mc_tally_after(&objects->tally, object);
+}
+
+void mc_objects_set_lease(struct mc_objects *objects, struct mc_object *object, uint64_t end_ns)
+{
+    uint64_t const old_ns = object->lease_end_ns;
+
+    mc_tally_before(&objects->tally, object);
+    object->lease_end_ns = end_ns;
+    for (unsigned i = 0; i < object->extents_count; i++) {
+        if (object->extents[i].segment != NULL) {
+            mc_segments_lease_move(objects->segments, &object->extents[i], old_ns, end_ns);
+        }
+    }
+    mc_tally_after(&objects->tally, object);
 }
 
 void mc_objects_unpin(struct mc_objects *objects, struct mc_object *object)
@@ -367,6 +401,7 @@ void mc_objects_unpin(struct mc_objects *objects, struct mc_object *object)
     bool const at_head = object->touched_ns == object->since_ns;
 
     MC_ASSERT(object->life == MC_LIFE_READABLE && object->pin == MC_PIN_SOFT);
+    mc_tally_before(&objects->tally, object);
     MC_GAUGE(objects->env, soft_pinned_keys, -1);
     object->pin = MC_PIN_NONE;
     object->pin_ns = 0;
@@ -376,4 +411,5 @@ void mc_objects_unpin(struct mc_objects *objects, struct mc_object *object)
                                 MC_QUEUE_LRU, at_head);
         }
     }
+    mc_tally_after(&objects->tally, object);
 }

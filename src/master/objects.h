@@ -7,6 +7,7 @@
 #define MC_MASTER_OBJECTS_H
 
 #include "master/segments.h"
+#include "master/tally.h"
 #include "wire/messages.h"
 
 struct mc_objects {
@@ -14,6 +15,7 @@ struct mc_objects {
     struct mc_segments *segments;
     struct mc_htab *table; /* key -> head */
     uint64_t last_attempt;
+    struct mc_tally tally;
 };
 
 /* Extents for one new object, replica by replica. */
@@ -87,6 +89,10 @@ uint64_t mc_objects_drop_replica(struct mc_objects *objects, struct mc_object *o
  */
 mooncake_err mc_objects_split(struct mc_objects *objects, struct mc_object *object, uint32_t mask,
                               struct mc_object **out) MC_MUST_CHECK;
+/** The extent of a version that is not readable was lost; the rest of its replica stays. */
+void mc_objects_lose_extent(struct mc_objects *objects, struct mc_extent *extent);
+/** Its lease ends at @p end_ns now. */
+void mc_objects_set_lease(struct mc_objects *objects, struct mc_object *object, uint64_t end_ns);
 /** The pin is over: it may be evicted like any other. */
 void mc_objects_unpin(struct mc_objects *objects, struct mc_object *object);
 

@@ -25,7 +25,7 @@ uint64_t mc_lease_bucket(const struct mc_segments *segments, uint64_t end_ns)
 
 /* An object with a lease is in the bucket of its lease's end exactly as long as that bucket keeps
  * its place in the ring. */
-static void ring_add(struct mc_lease_ring *ring, uint64_t number, uint64_t bytes)
+void mc_lease_ring_add(struct mc_lease_ring *ring, uint64_t number, uint64_t bytes)
 {
     unsigned const at = number % MC_LEASE_BUCKETS;
 
@@ -39,7 +39,7 @@ static void ring_add(struct mc_lease_ring *ring, uint64_t number, uint64_t bytes
     ring->bytes[at] += bytes;
 }
 
-static void ring_drop(struct mc_lease_ring *ring, uint64_t number, uint64_t bytes)
+void mc_lease_ring_drop(struct mc_lease_ring *ring, uint64_t number, uint64_t bytes)
 {
     unsigned const at = number % MC_LEASE_BUCKETS;
 
@@ -76,10 +76,10 @@ void mc_segments_lease_move(struct mc_segments *segments, struct mc_extent *exte
     }
     ring = &extent->segment->leased[extent->klass];
     if (old_end_ns != 0) {
-        ring_drop(ring, mc_lease_bucket(segments, old_end_ns), bytes);
+        mc_lease_ring_drop(ring, mc_lease_bucket(segments, old_end_ns), bytes);
     }
     if (new_end_ns != 0) { /* also when it has ended: what is in the books can be taken out */
-        ring_add(ring, mc_lease_bucket(segments, new_end_ns), bytes);
+        mc_lease_ring_add(ring, mc_lease_bucket(segments, new_end_ns), bytes);
     }
 }
 

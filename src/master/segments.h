@@ -22,6 +22,14 @@ struct mc_lease_ring {
     uint64_t bytes[MC_LEASE_BUCKETS];
 };
 
+/* What a recount has found in a segment so far (tally.h). */
+struct mc_segment_sums {
+    uint64_t pass; /* of which pass these are; another's are 0 */
+    uint64_t extents, used;
+    uint64_t bytes[MC_CLASSES];
+    struct mc_lease_ring leased[2];
+};
+
 struct mc_segment {
     uint64_t mount_id, client_id;
     uint64_t secret[2];
@@ -33,6 +41,7 @@ struct mc_segment {
     struct mc_list queues[MC_QUEUES];
     uint64_t bytes[MC_CLASSES];
     struct mc_lease_ring leased[2]; /* MC_CLASS_PLAIN, MC_CLASS_SOFT */
+    struct mc_segment_sums sums;
 
     struct mc_list node;        /* in mounted or gone */
     struct mc_list member_node; /* in its member's list; unlinked when gone */
@@ -137,6 +146,9 @@ void mc_segments_requeue(struct mc_extent *extent, enum mc_queue queue, bool at_
 /** The lease of the extent's object moves from @p old_end_ns to @p new_end_ns (0: none). */
 void mc_segments_lease_move(struct mc_segments *segments, struct mc_extent *extent,
                             uint64_t old_end_ns, uint64_t new_end_ns);
+/** Bytes into and out of a bucket; one that has lost its place to a newer one is left alone. */
+void mc_lease_ring_add(struct mc_lease_ring *ring, uint64_t number, uint64_t bytes);
+void mc_lease_ring_drop(struct mc_lease_ring *ring, uint64_t number, uint64_t bytes);
 /** Number of the bucket that a lease end falls into. */
 uint64_t mc_lease_bucket(const struct mc_segments *segments, uint64_t end_ns);
 

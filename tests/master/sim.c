@@ -57,6 +57,7 @@ static void begin(struct sim *sim, const struct plan *plan, uint64_t seed)
         exit(2);
     }
     mc_core_plant_fault(sim->core, plan->fault);
+    mc_core_recount_pace(sim->core, 1 + (unsigned)(seed % 4));
     for (unsigned i = 0; i < STORES_MAX; i++) {
         sim->stores[i].number = i;
         sim->stores[i].client_id = 50 + i;
@@ -82,6 +83,29 @@ static void recount(struct sim *sim)
     }
 }
 
+static void on_recounted(void *arg, mooncake_err err)
+{
+    struct sim *const sim = arg;
+
+    sim->recounting = false;
+    sim->recounts += err == MOONCAKE_OK ? 1 : 0;
+    if (err != MOONCAKE_OK && err != MOONCAKE_EUNAVAILABLE) {
+        model_fail(&sim->model, "recount in slices: %s", mooncake_last_error());
+    }
+}
+
+/* One is always under way, a few versions at each tick, and the storm rages between them. */
+static void keep_recounting(struct sim *sim)
+{
+    if (!sim->recounting) {
+        sim_enter(sim);
+        sim->recounting = true;
+        if (mc_core_recount_start(sim->core, on_recounted, sim) != MOONCAKE_OK) {
+            model_fail(&sim->model, "no recount: %s", mooncake_last_error());
+        }
+    }
+}
+
 static void one_step(struct sim *sim)
 {
     bool const stall = sim_chance(sim, 200);
@@ -95,6 +119,7 @@ static void one_step(struct sim *sim)
     sim_live_stores(sim);
     sim_trouble_stores(sim);
     sim_run_ops(sim);
+    keep_recounting(sim);
     sim_act(sim);
     if (sim->step % RECOUNT_EACH == 0) {
         recount(sim);
@@ -114,6 +139,9 @@ static void settle(struct sim *sim)
     }
     sim_remove_all(sim, true);
     recount(sim);
+    if (sim->recounts == 0 && sim->step >= 600) {
+        model_fail(&sim->model, "no recount in slices came to its end");
+    }
     if (mc_gauge_get(&metrics->keys) != 0 || mc_gauge_get(&metrics->used_bytes) != 0 ||
         mc_gauge_get(&metrics->unfinished_puts) != 0 || mc_gauge_get(&metrics->parked_puts) != 0) {
         model_fail(&sim->model, "left at the end: %" PRId64 " keys, %" PRId64 " bytes",

@@ -71,6 +71,8 @@ struct sim {
     struct message messages[MESSAGES_MAX];
     unsigned messages_count;
     uint64_t last_id; /* of clients, mounts, nonces, ops */
+    bool recounting;  /* in slices */
+    uint64_t recounts;
 };
 
 uint32_t sim_below(struct sim *sim, uint32_t count);
