@@ -41,16 +41,19 @@ function(mc_library name)
   endforeach()
 endfunction()
 
-# mc_program(name SOURCES ... NEEDS ... [LINKS ...]): a daemon, made of rooms of the house.
+# mc_program(name COMPONENT c SOURCES ... NEEDS ... [LINKS ...]): a program, made of rooms of the
+# house; c names the package that it goes into (cmake/MooncakePackages.cmake).
 function(mc_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;NEEDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "COMPONENT" "SOURCES;NEEDS;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE mc_flags ${ARG_LINKS})
   foreach(need ${ARG_NEEDS})
     target_link_libraries(${name} PRIVATE mc_${need})
   endforeach()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${ARG_COMPONENT})
+  install(FILES ${PROJECT_SOURCE_DIR}/docs/man/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+    COMPONENT ${ARG_COMPONENT})
 endfunction()
 
 # mc_test(name SOURCES ... NEEDS ... [LINKS ...] [LABELS ...] [TIMEOUT s]): one cmocka program, one
