@@ -11,6 +11,7 @@
 static const struct mc_transport_ops *const kinds[] = {
     &mc_transport_local,
     &mc_transport_shm,
+    &mc_transport_rdma,
     &mc_transport_tcp,
 };
 
@@ -59,7 +60,7 @@ static mooncake_err parse_allowed(const char *allowed, unsigned *out_mask)
         if (len > 0 && kind < 0) {
             return mc_err_set(MOONCAKE_EINVAL,
                               "transport: \"%.*s\" is not known; write \"auto\" or a list of "
-                              "local, shm, tcp",
+                              "local, shm, rdma, tcp",
                               (int)(len > 40 ? 40 : len), at);
         }
         mask |= len > 0 ? 1u << (unsigned)kind : 0u;
@@ -68,7 +69,7 @@ static mooncake_err parse_allowed(const char *allowed, unsigned *out_mask)
     }
     if (mask == 0) {
         return mc_err_set(MOONCAKE_EINVAL, "transport: the list is empty; write \"auto\" or a "
-                                           "list of local, shm, tcp");
+                                           "list of local, shm, rdma, tcp");
     }
     *out_mask = mask;
     return MOONCAKE_OK;
@@ -78,7 +79,7 @@ mooncake_err mc_transport_set_open(struct mc_loop *loop, const char *allowed,
                                    const struct mc_transport_options *options,
                                    struct mc_transport_set *out)
 {
-    struct mc_transport_set set = {.count = (unsigned)MC_ARRAY_LEN(kinds)};
+    struct mc_transport_set set = {.count = (unsigned)MC_ARRAY_LEN(kinds), .peers = options->peers};
     unsigned mask = 0;
     unsigned opened = 0;
 
@@ -96,6 +97,9 @@ mooncake_err mc_transport_set_open(struct mc_loop *loop, const char *allowed,
             mc_transport_set_close(&set);
             return err;
         }
+    }
+    if (opened == 0 && (mask & (mask - 1)) == 0) {
+        return MOONCAKE_ENOTSUP; /* the one kind has said why */
     }
     if (opened == 0) {
         return mc_err_set(MOONCAKE_ENOTSUP, "transport: this machine has none of \"%s\"",

@@ -1,6 +1,6 @@
 /*
  * Bulk bytes between a caller's memory and extents in segments: one table of operations per kind
- * of transport (`local`, `shm`, `tcp`; later `rdma`). transport.c holds the list of kinds.
+ * of transport (`local`, `shm`, `rdma`, `tcp`). transport.c holds the list of kinds.
  *
  * General promises, for every slot:
  *   Thread    the owner of the loop the instance was opened on.
@@ -70,10 +70,24 @@ enum mc_transport_caps {
     MC_TRANSPORT_NEEDS_REGISTERED = 2, /* caller memory must be registered or is staged */
 };
 
+struct mc_memreg;
+struct mc_peers;
+
 struct mc_transport_options {
     uint32_t connect_timeout_ms;
     uint32_t idle_close_ms;   /* close a connection unused for so long; 0: never */
     uint32_t connections_max; /* to one peer */
+
+    struct mc_memreg *memreg; /* ranges the caller has registered; NULL: none */
+    struct mc_peers *peers;   /* what is told about peers goes here; NULL: nowhere */
+
+    /* Of rdma; 0 or NULL is the default. Texts are borrowed until the instance is closed. */
+    const char *rdma_devices;      /* "mlx5_0,mlx5_1:2"; all that have a routable GID */
+    const char *rdma_gid_index;    /* "auto" or a number */
+    bool rdma_poll;                /* look for completions at each turn; else wait to be told */
+    uint64_t rdma_staging;         /* bytes of registered memory that unregistered pieces go by */
+    uint32_t rdma_stall_ms;        /* a connection on which nothing ends for so long is lost */
+    uint32_t rdma_staging_wait_ms; /* an op that gets no staging for so long ends with ENOSPACE */
 };
 
 struct mc_transport_stats {
@@ -100,7 +114,8 @@ struct mc_transport_ops {
      *   ERPC          the peer cannot be reached now (recent failure, backing off)
      *   ENOMEM
      * Results in op->err: OK; ENOENT (stale descriptor); ECHECKSUM; ENOTOWNER or EINVAL (the store
-     * refused); ENOSEGMENT (not mounted there any more); ERPC (connection lost); */
+     * refused); ENOSEGMENT (not mounted there any more); ERPC (connection lost); ENOSPACE (rdma: no
+     * staging for unregistered memory within its time) */
     mooncake_err (*submit)(struct mc_transport *transport, struct mc_xfer_op *op);
 
     /* Send what submits have queued. Called once after a group. */
@@ -125,6 +140,7 @@ struct mc_transport {
 
 extern const struct mc_transport_ops mc_transport_local;
 extern const struct mc_transport_ops mc_transport_shm;
+extern const struct mc_transport_ops mc_transport_rdma;
 extern const struct mc_transport_ops mc_transport_tcp;
 
 #define MC_TRANSPORT_KINDS_MAX 4u
@@ -136,6 +152,7 @@ const struct mc_transport_ops *const *mc_transport_kinds(unsigned *count);
 struct mc_transport_set {
     struct mc_transport *instances[MC_TRANSPORT_KINDS_MAX]; /* by kind; NULL: not allowed */
     unsigned count;
+    struct mc_peers *peers; /* borrowed; NULL: nobody counts */
 };
 
 /**

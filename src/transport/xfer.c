@@ -9,6 +9,7 @@
 #include "transport/xfer.h"
 
 #include "base/clock.h"
+#include "transport/peers.h"
 
 #define BUSY_RETRY_MS 1u
 #define TIMER_MS_MAX 3600000u /* an hour; the timer looks at the clock again then */
@@ -37,15 +38,34 @@ static void end_op(struct mc_xfer *xfer, struct mc_xfer_op *op, mooncake_err err
     }
 }
 
+static const char *kind_name(const struct mc_xfer *xfer, unsigned kind)
+{
+    return xfer->set->instances[kind]->ops->kind;
+}
+
+/* For whoever looks at peers: the op has ended over its transport. */
+static void note_end(const struct mc_xfer *xfer, const struct mc_xfer_op *op, mooncake_err err)
+{
+    mc_peers_note_op(xfer->set->peers, op->target->name, kind_name(xfer, op->kind), op->right,
+                     op->extent.payload_len, err);
+}
+
 /* The op's transport could not do it: wait for the next kind, or end. */
 static void lose_op(struct mc_xfer *xfer, struct mc_xfer_op *op, mooncake_err err)
 {
+    int next = -1;
+
     op->tried_mask |= 1u << op->kind;
-    if (err == MOONCAKE_ERPC && !xfer->stopped &&
-        mc_transport_set_choose(xfer->set, op->target, op->tried_mask) >= 0) {
+    if (err == MOONCAKE_ERPC && !xfer->stopped) {
+        next = mc_transport_set_choose(xfer->set, op->target, op->tried_mask);
+    }
+    if (next >= 0) {
+        mc_peers_note_fallback(xfer->set->peers, op->target->name, kind_name(xfer, op->kind),
+                               kind_name(xfer, (unsigned)next));
         mc_list_add_tail(&xfer->waiting, &op->xfer_node);
         xfer->again = true;
     } else {
+        note_end(xfer, op, err);
         end_op(xfer, op, err);
     }
 }
@@ -157,6 +177,7 @@ static void on_op_done(struct mc_xfer_op *op)
     op->submitted = false;
     mc_list_drop(&op->xfer_node);
     if (op->err == MOONCAKE_OK) {
+        note_end(xfer, op, MOONCAKE_OK);
         end_op(xfer, op, MOONCAKE_OK);
     } else {
         lose_op(xfer, op, op->err);

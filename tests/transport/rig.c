@@ -194,6 +194,15 @@ void rig_engine_add_shm(struct rig_engine *engine, const struct mc_shm_server *s
                    mc_shm_server_address(server));
 }
 
+void rig_engine_add_rdma(struct rig_engine *engine, const struct mc_rdma_server *server)
+{
+    size_t len = strlen(engine->addresses);
+
+    engine->addresses[len] = ' ';
+    mc_rdma_server_addresses(server, engine->addresses + len + 1,
+                             sizeof(engine->addresses) - len - 1);
+}
+
 void rig_engine_close(struct rig_engine *engine)
 {
     if (engine->loop != NULL) {

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "io/loop.h"
 #include "transport/mount_table.h"
+#include "transport/rdma_server.h"
 #include "transport/shm_server.h"
 #include "transport/tcp_server.h"
 #include "transport/transport.h"
@@ -70,7 +71,7 @@ struct rig_engine {
     struct mc_transport_set set;
     struct mc_transport *transport; /* the one kind that was asked for */
     struct mc_target target;
-    char addresses[256];
+    char addresses[1024];
 };
 
 extern const struct mc_transport_options rig_options;
@@ -80,6 +81,7 @@ void rig_engine_open(struct rig_engine *engine, const char *kind, uint64_t mount
                      const struct mc_transport_options *options);
 /* The segment can also be reached through this server. */
 void rig_engine_add_shm(struct rig_engine *engine, const struct mc_shm_server *server);
+void rig_engine_add_rdma(struct rig_engine *engine, const struct mc_rdma_server *server);
 void rig_engine_close(struct rig_engine *engine);
 void rig_run_a_little(struct mc_loop *loop);
 

@@ -1,0 +1,320 @@
+/*
+ * One connection on its way up: address, route, request, answer; each step is an event of the
+ * connection manager. The queue pair is ours and not the connection manager's, so that its states,
+ * MTU and rights are, too.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/peers.h"
+#include "transport/rdma_impl.h"
+
+/* The reason in a rejection that carries private data of the other program. */
+#define REJECTED_BY_PROGRAM 28
+
+static void on_done(void *arg, void *work)
+{
+    (void)arg;
+    mc_rdma_work_done(work);
+}
+
+static void on_failed(void *arg, mooncake_err err)
+{
+    struct mc_rdma_conn *conn = arg;
+    struct mc_rdma_path *path = conn->path;
+    struct mc_rdma_peer *peer = path->peer;
+
+    mc_rdma_path_drop(path, err);
+    mc_rdma_peer_pump(peer);
+}
+
+static void on_room(void *arg)
+{
+    struct mc_rdma_conn *conn = arg;
+    struct mc_rdma_peer *peer = conn->path->peer;
+
+    if (!mc_list_empty(&peer->rdma->starved)) {
+        mc_rdma_pump_soon(peer); /* staging may have come back */
+    }
+    mc_rdma_peer_pump(peer);
+}
+
+static void on_lost(void *arg, void *work)
+{
+    (void)arg;
+    mc_rdma_work_lost(work);
+}
+
+void mc_rdma_conn_destroy(struct mc_rdma_conn *conn)
+{
+    struct mc_rdma *rdma = conn->path->peer->rdma;
+
+    mc_rdma_qp_close(&conn->qp, on_lost, NULL);
+    MC_ASSERT(conn->under_way == 0);
+    if (conn->id != NULL) {
+        (void)rdma->verbs->destroy_id(conn->id); /* the peer is told; nobody waits for its answer */
+    }
+    if (conn->state == MC_RDMA_CONN_UP) {
+        mc_gauge_add(&rdma->stats.connections, -1);
+        mc_peers_note_connections(rdma->options.peers, conn->path->peer->name, -1);
+    }
+    conn->path->conn = NULL;
+    MC_ASSERT(rdma->conns > 0);
+    rdma->conns--;
+    mc_free(conn);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* A request whose capability lets us in; NULL: none is left, so nobody needs the connection. */
+static const struct mc_rdma_req *find_ticket(const struct mc_rdma_peer *peer)
+{
+    if (!mc_list_empty(&peer->waiting)) {
+        return mc_list_first(&peer->waiting, struct mc_rdma_req, node);
+    }
+    if (!mc_list_empty(&peer->sent)) {
+        return mc_list_first(&peer->sent, struct mc_rdma_req, node);
+    }
+    return NULL;
+}
+
+mooncake_err mc_rdma_conn_open(struct mc_rdma_path *path)
+{
+    struct mc_rdma *rdma = path->peer->rdma;
+    static uint64_t serials; /* only to tell connections of one instance apart */
+    struct mc_rdma_conn *conn;
+    union mc_rdma_address from = path->port->address;
+    union mc_rdma_address to = path->place.address;
+    uint32_t timeout_ms = rdma->options.connect_timeout_ms;
+    mooncake_err err;
+
+    if (rdma->cm == NULL) {
+        MC_TRY(mc_rdma_cm_open(rdma->transport.loop, rdma->verbs, mc_rdma_conn_on_event, rdma,
+                               &rdma->cm));
+    }
+    conn = mc_calloc(1, sizeof(*conn));
+    if (conn == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    conn->path = path;
+    conn->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+    conn->deadline_ns = mc_deadline_ns(mc_monotonic_ns(), timeout_ms);
+    err = mc_rdma_cm_create_id(rdma->cm, conn, &conn->id);
+    if (err != MOONCAKE_OK) {
+        mc_free(conn);
+        return err;
+    }
+    path->conn = conn;
+    rdma->conns++;
+    if (rdma->verbs->resolve_addr(conn->id, &from.any, &to.any, (int)timeout_ms) != 0) {
+        err = mc_verbs_err(errno, path->name);
+        mc_rdma_conn_destroy(conn);
+        return err;
+    }
+    return MOONCAKE_OK;
+}
+
+static mooncake_err on_address(struct mc_rdma_conn *conn)
+{
+    struct mc_rdma *rdma = conn->path->peer->rdma;
+
+    if (mc_rdma_device_find(rdma->devices, conn->id->verbs) != conn->path->port->device) {
+        return mc_err_set(MOONCAKE_ERPC, "rdma: %s: the route does not go over this device",
+                          conn->path->name);
+    }
+    conn->state = MC_RDMA_CONN_ROUTE;
+    if (rdma->verbs->resolve_route(conn->id, (int)rdma->options.connect_timeout_ms) != 0) {
+        return mc_verbs_err(errno, conn->path->name);
+    }
+    return MOONCAKE_OK;
+}
+
+static mooncake_err ask(struct mc_rdma_conn *conn)
+{
+    struct mc_rdma_peer *peer = conn->path->peer;
+    struct mc_rdma_request request = {.extent = conn->ticket, .right = peer->right};
+    uint8_t bytes[MC_RDMA_REQUEST_LEN];
+    const uint8_t reads_max = conn->path->port->device->reads_max;
+    struct rdma_conn_param param = {.private_data = bytes,
+                                    .private_data_len = sizeof(bytes),
+                                    .responder_resources = 1, /* the store's probes */
+                                    .initiator_depth = reads_max,
+                                    .retry_count = 6, /* 7 would mean for ever */
+                                    .qp_num = mc_rdma_qp_number(conn->qp)};
+
+    MC_TRY(mc_rdma_request_encode(&request, bytes));
+    if (peer->rdma->verbs->connect(conn->id, &param) != 0) {
+        return mc_verbs_err(errno, conn->path->name);
+    }
+    conn->state = MC_RDMA_CONN_ASKED;
+    return MOONCAKE_OK;
+}
+
+static mooncake_err on_route(struct mc_rdma_conn *conn)
+{
+    struct mc_rdma *rdma = conn->path->peer->rdma;
+    const struct mc_rdma_qp_options options = {
+        .device = conn->path->port->device,
+        .poll = rdma->options.rdma_poll,
+        /* For the store's probes, which are writes of no bytes: no memory of ours can be reached.
+         */
+        .access = IBV_ACCESS_REMOTE_WRITE,
+    };
+    const struct mc_rdma_qp_users users = {
+        .on_done = on_done, .on_failed = on_failed, .on_room = on_room, .arg = conn};
+
+    MC_TRY(mc_rdma_qp_open(rdma->transport.loop, rdma->verbs, &options, &users, &conn->qp));
+    MC_TRY(mc_rdma_qp_to_init(conn->qp, conn->id));
+    return ask(conn);
+}
+
+/* Tell who looks at peers what this path has become. */
+static void publish(const struct mc_rdma_conn *conn)
+{
+    const struct mc_rdma_path *path = conn->path;
+    struct mc_peer_path seen = {.gid_index = path->port->gid_index, .mtu = conn->mtu};
+
+    (void)snprintf(seen.device, sizeof(seen.device), "%s", path->port->device->name);
+    (void)snprintf(seen.gid_kind, sizeof(seen.gid_kind), "%s", path->port->gid_kind);
+    (void)mc_rdma_address_print(&path->port->address, seen.gid, sizeof(seen.gid));
+    mc_peers_note_path(path->peer->rdma->options.peers, path->peer->name, &seen);
+    mc_peers_note_connections(path->peer->rdma->options.peers, path->peer->name, 1);
+}
+
+static mooncake_err on_answer(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event *event)
+{
+    struct mc_rdma_path *path = conn->path;
+    struct mc_rdma *rdma = path->peer->rdma;
+    uint32_t mtu = path->port->mtu;
+
+    MC_TRY(mc_rdma_answer_decode(event->data, event->data_len, &conn->remote));
+    if (conn->remote.mtu > 0 && conn->remote.mtu < mtu) {
+        mtu = conn->remote.mtu;
+    }
+    MC_TRY(mc_rdma_qp_to_send(conn->qp, conn->id, mtu, &conn->mtu));
+    if (rdma->verbs->establish(conn->id) != 0) {
+        return mc_verbs_err(errno, path->name);
+    }
+    conn->state = MC_RDMA_CONN_UP;
+    conn->used_ns = mc_monotonic_ns();
+    mc_gauge_add(&rdma->stats.connections, 1);
+    publish(conn);
+    mc_log_info("rdma.connected",
+                "path=%s segment=%s right=%s gid_index=%u gid_kind=%s mtu=%u parts=%u", path->name,
+                path->peer->name, path->peer->right == MC_RIGHT_READ ? "read" : "write",
+                path->port->gid_index, path->port->gid_kind, conn->mtu, conn->remote.parts);
+    return MOONCAKE_OK;
+}
+
+/* ---- refusals and losses --------------------------------------------------------------------- */
+
+/* End all requests of @p list that showed the refused capability. */
+static void end_refused(struct mc_list *list, const struct mc_extent_ref *ticket, mooncake_err err)
+{
+    struct mc_list mine;
+
+    mc_list_init(&mine);
+    mc_list_for_each_safe (node, next, list) {
+        const struct mc_rdma_req *req = MC_CONTAINER_OF(node, struct mc_rdma_req, node);
+
+        if (req->op->extent.capability == ticket->capability &&
+            req->op->extent.offset == ticket->offset) {
+            mc_list_move_tail(&mine, node);
+        }
+    }
+    while (!mc_list_empty(&mine)) { /* whoever hears of one may cancel another */
+        mc_rdma_req_end(mc_list_first(&mine, struct mc_rdma_req, node), err);
+    }
+}
+
+static void on_rejected(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event *event)
+{
+    struct mc_rdma_path *path = conn->path;
+    struct mc_rdma_peer *peer = path->peer;
+    const struct mc_extent_ref ticket = conn->ticket;
+    mooncake_err err = event->status == REJECTED_BY_PROGRAM
+                           ? mc_rdma_refusal_decode(event->data, event->data_len)
+                           : MOONCAKE_ERPC;
+
+    mc_log_info("rdma.refused", "path=%s segment=%s reason=%s status=%d", path->name, peer->name,
+                mooncake_err_name(err), event->status);
+    if (err == MOONCAKE_ENOTOWNER || err == MOONCAKE_EINVAL) {
+        mc_rdma_path_drop(path, MOONCAKE_OK);
+        end_refused(&peer->waiting, &ticket, err);
+        end_refused(&peer->sent, &ticket, err);
+    } else if (err == MOONCAKE_ENOSEGMENT) {
+        mc_rdma_path_drop(path, MOONCAKE_OK);
+        mc_rdma_peer_end_all(peer, err);
+    } else {
+        mc_rdma_path_drop(path, mc_err_set(MOONCAKE_ERPC,
+                                           "rdma: %s: the store refuses the connection (%s, "
+                                           "status %d)",
+                                           path->name, mooncake_err_name(err), event->status));
+    }
+}
+
+static mooncake_err describe_failure(const struct mc_rdma_conn *conn, const char *what, int status)
+{
+    return mc_err_set(MOONCAKE_ERPC, "rdma: %s: %s%s%s", conn->path->name, what,
+                      status < 0 ? ": " : "", status < 0 ? strerror(-status) : "");
+}
+
+static mooncake_err step(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event *event)
+{
+    switch ((unsigned)event->type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        return conn->state == MC_RDMA_CONN_ADDRESS ? on_address(conn) : MOONCAKE_OK;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        return conn->state == MC_RDMA_CONN_ROUTE ? on_route(conn) : MOONCAKE_OK;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        return conn->state == MC_RDMA_CONN_ASKED ? on_answer(conn, event) : MOONCAKE_OK;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+        return describe_failure(conn, "no route from this device", event->status);
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+        return describe_failure(conn, "the route cannot be resolved", event->status);
+    case RDMA_CM_EVENT_UNREACHABLE:
+        return describe_failure(conn, "the store does not answer", event->status);
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+        return describe_failure(conn, "connecting failed", event->status);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        return describe_failure(conn, "our device was removed", 0);
+    case RDMA_CM_EVENT_DISCONNECTED:
+        return describe_failure(conn, "the store has closed the connection", 0);
+    default:
+        return MOONCAKE_OK; /* nothing that concerns us, such as the end of a time-wait */
+    }
+}
+
+void mc_rdma_conn_on_event(void *arg, const struct mc_rdma_cm_event *event)
+{
+    struct mc_rdma_conn *conn = event->id == NULL ? NULL : event->id->context;
+    struct mc_rdma_path *path;
+    struct mc_rdma_peer *peer;
+    mooncake_err err = MOONCAKE_OK;
+
+    (void)arg;
+    if (conn == NULL) {
+        return;
+    }
+    path = conn->path;
+    peer = path->peer;
+    if (event->type == RDMA_CM_EVENT_REJECTED) {
+        on_rejected(conn, event);
+    } else if (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED && find_ticket(peer) == NULL) {
+        mc_rdma_path_drop(path, MOONCAKE_OK); /* nobody needs it any more */
+    } else {
+        if (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
+            conn->ticket = find_ticket(peer)->op->extent;
+        }
+        err = step(conn, event);
+    }
+    if (err != MOONCAKE_OK) {
+        mc_rdma_path_drop(path, err);
+    }
+    mc_rdma_peer_pump(peer);
+}

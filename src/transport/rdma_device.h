@@ -1,0 +1,90 @@
+/*
+ * The RDMA devices of this machine, once per process, and the choice among their ports and GIDs.
+ * Thread-safe.
+ */
+#ifndef MC_TRANSPORT_RDMA_DEVICE_H
+#define MC_TRANSPORT_RDMA_DEVICE_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "transport/rdma_verbs.h"
+
+#define MC_RDMA_DEVICES_MAX 16u
+#define MC_RDMA_PORTS_MAX 8u
+
+struct mc_rdma_device {
+    struct ibv_context *context; /* librdmacm's own: connection ids find it again */
+    struct ibv_pd *pd;           /* of this process; every memory region and queue pair is in it */
+    char name[IBV_SYSFS_NAME_MAX];
+    unsigned index;
+    int numa_node; /* -1: unknown */
+    uint32_t send_max, sge_max;
+    uint8_t reads_max; /* READs in flight: initiator and responder alike */
+};
+
+union mc_rdma_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* One port of a device with the GID that was chosen on it. */
+struct mc_rdma_port {
+    struct mc_rdma_device *device;
+    union mc_rdma_address address; /* the GID as an IP address, port 0 */
+    uint32_t gid_index, mtu;       /* mtu in bytes of payload a packet */
+    uint8_t port;
+    const char *gid_kind; /* "rocev2", "rocev1", "ib" */
+    bool active;          /* the link was up when we looked */
+};
+
+struct mc_rdma_devices {
+    const struct mc_verbs *verbs;
+    struct ibv_context **list; /* owned; keeps the contexts open */
+    struct mc_rdma_device devices[MC_RDMA_DEVICES_MAX];
+    unsigned count;
+};
+
+/**
+ * The devices, opened with the first call and shared from then on.
+ *
+ * @retval ENOTSUP  no library or no device
+ * @retval ENOMEM, ERPC  the kernel refuses: the sentence says what
+ */
+mooncake_err mc_rdma_devices_open(struct mc_rdma_devices **out) MC_MUST_CHECK;
+/** The last one closes them. Accepts NULL in it and nulls it. */
+void mc_rdma_devices_close(struct mc_rdma_devices **devices);
+
+/** Which ports and GIDs to use. */
+struct mc_rdma_choice {
+    const char *names;     /* "mlx5_0,mlx5_1:2"; NULL or "": all with a routable GID */
+    const char *gid_index; /* "auto", NULL or a number, for all ports */
+};
+
+/**
+ * The ports that can be used, in the order of @p choice or of the devices, each with its best GID:
+ * RoCE v2 before RoCE v1, IPv4 before IPv6, never a link-local one unless gid_index names it.
+ *
+ * @param out  MC_RDMA_PORTS_MAX of them
+ * @retval EINVAL   a name or index is wrong: the sentence lists the devices there are
+ * @retval ENOTSUP  no port can be used
+ */
+mooncake_err mc_rdma_ports_choose(struct mc_rdma_devices *devices,
+                                  const struct mc_rdma_choice *choice, struct mc_rdma_port *out,
+                                  unsigned *out_count) MC_MUST_CHECK;
+
+/** The device whose context this is; NULL: not ours. */
+struct mc_rdma_device *mc_rdma_device_find(struct mc_rdma_devices *devices,
+                                           const struct ibv_context *context);
+
+/** "10.0.0.7" or "fe80::1". Returns out; @p cap at least INET6_ADDRSTRLEN. */
+char *mc_rdma_address_print(const union mc_rdma_address *address, char *out, size_t cap);
+socklen_t mc_rdma_address_len(const union mc_rdma_address *address);
+
+/** Distance between two nodes as the kernel has it (10 is the same node); 10 if unknown. */
+unsigned mc_rdma_numa_distance(int from, int to);
+/** Node of the page at @p at; -1: unknown or not touched. */
+int mc_rdma_numa_node_of(const void *at);
+
+#endif

@@ -1,0 +1,488 @@
+/*
+ * One mount in one direction: its paths, and which work goes over which.
+ *
+ * Design notes
+ * - A path is one of our ports and one of the store's addresses. Each of our ports is paired with
+ *   the address that has the longest prefix in common with its own, and so is each address that is
+ *   left over: with a subnet per rail this finds the rails, elsewhere every pair is as good.
+ * - The first loss of a connection is answered by connecting again at once: a store that restarts
+ *   loses all of them. A path that fails again is paused, longer each time, and tried again by the
+ *   next request after that.
+ * - Works are given out one by one, each to the nearest path (by NUMA distance to the memory) with
+ *   the fewest bytes under way: so large ops are striped and small ones spread.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/peers.h"
+#include "transport/rdma_impl.h"
+
+#define PAUSE_MS_MIN 100u
+#define PAUSE_MS_MAX 3000u
+/* A request that has lost so many connections goes to another transport. */
+#define LOSSES_MAX 4u
+#define STALL_MS_DEFAULT 6000u
+#define STAGING_WAIT_MS_DEFAULT 2000u
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+static const uint8_t *address_bytes(const union mc_rdma_address *address, unsigned *out_bits)
+{
+    bool v4 = address->any.sa_family == AF_INET;
+
+    *out_bits = v4 ? 32 : 128;
+    return v4 ? (const uint8_t *)&address->v4.sin_addr : (const uint8_t *)&address->v6.sin6_addr;
+}
+
+/* Bits that two addresses have in common at their beginning, plus one; 0: of different families. */
+static unsigned common_bits(const union mc_rdma_address *a, const union mc_rdma_address *b)
+{
+    unsigned bits_a, bits_b;
+    const uint8_t *at_a = address_bytes(a, &bits_a);
+    const uint8_t *at_b = address_bytes(b, &bits_b);
+    unsigned n = 0;
+
+    if (bits_a != bits_b) {
+        return 0;
+    }
+    while (n < bits_a && ((at_a[n / 8] ^ at_b[n / 8]) & 0x80u >> n % 8) == 0) {
+        n++;
+    }
+    return n + 1;
+}
+
+static void add_path(struct mc_rdma_peer *peer, const struct mc_rdma_port *port,
+                     const struct mc_rdma_place *place)
+{
+    struct mc_rdma_path *path = &peer->paths[peer->paths_count];
+    char host[INET6_ADDRSTRLEN];
+
+    if (peer->paths_count == MC_RDMA_PATHS_MAX) {
+        return;
+    }
+    peer->paths_count++;
+    path->peer = peer;
+    path->port = port;
+    path->place = *place;
+    (void)snprintf(path->name, sizeof(path->name), "%s>%s", port->device->name,
+                   mc_rdma_address_print(&place->address, host, sizeof(host)));
+}
+
+static void pair_paths(struct mc_rdma_peer *peer, const struct mc_rdma_place *places,
+                       unsigned places_count)
+{
+    const struct mc_rdma *rdma = peer->rdma;
+    bool used[MC_RDMA_PATHS_MAX] = {false};
+
+    for (unsigned i = 0; i < rdma->ports_count; i++) {
+        unsigned best = 0, best_bits = 0;
+
+        for (unsigned k = 0; k < places_count; k++) {
+            unsigned bits = common_bits(&rdma->ports[i].address, &places[k].address);
+
+            if (bits > best_bits || (bits == best_bits && bits > 0 && used[best] && !used[k])) {
+                best = k;
+                best_bits = bits;
+            }
+        }
+        if (best_bits > 0) {
+            used[best] = true;
+            add_path(peer, &rdma->ports[i], &places[best]);
+        }
+    }
+    for (unsigned k = 0; k < places_count; k++) {
+        unsigned best = 0, best_bits = 0;
+
+        for (unsigned i = 0; i < rdma->ports_count && !used[k]; i++) {
+            unsigned bits = common_bits(&rdma->ports[i].address, &places[k].address);
+
+            if (bits > best_bits) {
+                best = i;
+                best_bits = bits;
+            }
+        }
+        if (best_bits > 0) {
+            add_path(peer, &rdma->ports[best], &places[k]);
+        }
+    }
+}
+
+static struct mc_rdma_peer *create_peer(struct mc_rdma *rdma, const struct mc_target *target,
+                                        enum mc_rights right)
+{
+    struct mc_rdma_peer *peer = mc_calloc(1, sizeof(*peer));
+
+    if (peer == NULL) {
+        return NULL;
+    }
+    peer->rdma = rdma;
+    peer->mount_id = target->mount_id;
+    peer->right = right;
+    (void)snprintf(peer->name, sizeof(peer->name), "%s", target->name);
+    mc_list_init(&peer->bucket_node);
+    mc_list_init(&peer->dirty_node);
+    mc_list_init(&peer->starved_node);
+    mc_list_init(&peer->waiting);
+    mc_list_init(&peer->sent);
+    mc_list_init(&peer->redo);
+    return peer;
+}
+
+mooncake_err mc_rdma_peer_get(struct mc_rdma *rdma, const struct mc_target *target,
+                              enum mc_rights right, struct mc_rdma_peer **out)
+{
+    struct mc_list *bucket = &rdma->buckets[target->mount_id % MC_RDMA_BUCKETS];
+    struct mc_rdma_place places[MC_RDMA_PATHS_MAX];
+    struct mc_rdma_peer *peer;
+    unsigned count;
+
+    mc_list_for_each (node, bucket) {
+        peer = MC_CONTAINER_OF(node, struct mc_rdma_peer, bucket_node);
+        if (peer->mount_id == target->mount_id && peer->right == right) {
+            *out = peer;
+            return MOONCAKE_OK;
+        }
+    }
+    count = mc_rdma_places_parse(target->addresses, places, MC_RDMA_PATHS_MAX);
+    peer = create_peer(rdma, target, right);
+    if (peer == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    pair_paths(peer, places, count);
+    if (peer->paths_count == 0) {
+        mc_free(peer);
+        return mc_err_set(MOONCAKE_ERPC,
+                          "segment %s: no rdma address in \"%s\" that a device here could reach",
+                          target->name, target->addresses);
+    }
+    mc_list_add_head(bucket, &peer->bucket_node);
+    *out = peer;
+    return MOONCAKE_OK;
+}
+
+void mc_rdma_peer_destroy(struct mc_rdma_peer *peer)
+{
+    MC_ASSERT(peer->reqs == 0 && !peer->pumping);
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        if (peer->paths[i].conn != NULL) {
+            mc_rdma_conn_destroy(peer->paths[i].conn);
+        }
+    }
+    mc_list_drop(&peer->bucket_node);
+    mc_list_drop(&peer->dirty_node);
+    mc_list_drop(&peer->starved_node);
+    mc_free(peer);
+}
+
+static void pause_path(struct mc_rdma_path *path)
+{
+    unsigned shift = path->failures > 6 ? 6 : path->failures - 1;
+    uint64_t ms = (uint64_t)PAUSE_MS_MIN << shift;
+
+    ms = ms < PAUSE_MS_MAX ? ms : PAUSE_MS_MAX;
+    path->paused_until_ns = mc_monotonic_ns() + ms * MC_NS_PER_MS;
+    mc_log_warn("rdma.paused", "path=%s segment=%s failures=%u ms=%llu detail=\"%s\"", path->name,
+                path->peer->name, path->failures, (unsigned long long)ms, mooncake_last_error());
+}
+
+void mc_rdma_path_drop(struct mc_rdma_path *path, mooncake_err err)
+{
+    struct mc_rdma_conn *conn = path->conn;
+    bool was_up = conn != NULL && conn->state == MC_RDMA_CONN_UP;
+    bool was_idle = was_up && mc_rdma_qp_pending(conn->qp) == 0;
+
+    if (conn != NULL) {
+        mc_rdma_conn_destroy(conn);
+    }
+    if (err != MOONCAKE_OK) {
+        path->failures += was_idle ? 0 : 1; /* the end of an idle connection is no failure */
+        if (was_up) {
+            mc_counter_add_owner(&path->peer->rdma->stats.reconnects, 1);
+        }
+        mc_peers_note_retry(path->peer->rdma->options.peers, path->peer->name);
+        if (!was_up || path->failures > 1) {
+            path->failures = path->failures == 0 ? 1 : path->failures;
+            pause_path(path);
+        } else {
+            mc_log_info("rdma.lost", "path=%s segment=%s detail=\"%s\"", path->name,
+                        path->peer->name, mooncake_last_error());
+        }
+    }
+    mc_rdma_pump_soon(path->peer);
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+/* The nearest path that is up and, of those as near, the one with the fewest bytes under way that
+ * has room. NULL: none. */
+static struct mc_rdma_conn *choose(struct mc_rdma_peer *peer, int numa_node)
+{
+    struct mc_rdma_conn *best = NULL;
+    unsigned nearest = UINT32_MAX;
+
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        struct mc_rdma_path *path = &peer->paths[i];
+        unsigned distance;
+
+        if (path->conn == NULL || path->conn->state != MC_RDMA_CONN_UP) {
+            continue;
+        }
+        distance = mc_rdma_numa_distance(path->port->device->numa_node, numa_node);
+        if (distance < nearest) {
+            nearest = distance;
+            best = NULL;
+        }
+        if (distance == nearest && mc_rdma_qp_room(path->conn->qp) > 0 &&
+            (best == NULL || path->conn->under_way < best->under_way)) {
+            best = path->conn;
+        }
+    }
+    return best;
+}
+
+static bool any_conn(const struct mc_rdma_peer *peer)
+{
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        if (peer->paths[i].conn != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Until when all paths are paused; 0: one is not. */
+static uint64_t paused_until(const struct mc_rdma_peer *peer, uint64_t now_ns)
+{
+    uint64_t first = UINT64_MAX;
+
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        if (peer->paths[i].paused_until_ns <= now_ns) {
+            return 0;
+        }
+        first = peer->paths[i].paused_until_ns < first ? peer->paths[i].paused_until_ns : first;
+    }
+    return first;
+}
+
+mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer)
+{
+    uint64_t now_ns = mc_monotonic_ns();
+    uint64_t until_ns = any_conn(peer) ? 0 : paused_until(peer, now_ns);
+
+    if (until_ns > 0) {
+        return mc_err_set(MOONCAKE_ERPC,
+                          "segment %s: no RDMA path to it works (last tried: %s); next try in "
+                          "%llu ms",
+                          peer->name, peer->paths[0].name,
+                          (unsigned long long)mc_left_ms(now_ns, until_ns));
+    }
+    return MOONCAKE_OK;
+}
+
+/* ---- pumping --------------------------------------------------------------------------------- */
+
+static bool has_work(const struct mc_rdma_peer *peer)
+{
+    return !mc_list_empty(&peer->redo) || !mc_list_empty(&peer->waiting);
+}
+
+static void open_paths(struct mc_rdma_peer *peer)
+{
+    uint64_t now_ns = mc_monotonic_ns();
+
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        struct mc_rdma_path *path = &peer->paths[i];
+
+        if (path->conn == NULL && path->paused_until_ns <= now_ns) {
+            mooncake_err err = mc_rdma_conn_open(path);
+
+            if (err != MOONCAKE_OK) {
+                mc_rdma_path_drop(path, err);
+            }
+        }
+    }
+}
+
+/* The first work to be done: one that is to be done again, else the next of a request. */
+static struct mc_rdma_req *first_req(const struct mc_rdma_peer *peer,
+                                     struct mc_rdma_work **out_again)
+{
+    if (!mc_list_empty(&peer->redo)) {
+        *out_again = mc_list_first(&peer->redo, struct mc_rdma_work, node);
+        return (*out_again)->req;
+    }
+    *out_again = NULL;
+    return mc_list_first(&peer->waiting, struct mc_rdma_req, node);
+}
+
+static void note_starved(struct mc_rdma_peer *peer)
+{
+    if (peer->starved_since_ns == 0) {
+        peer->starved_since_ns = mc_monotonic_ns();
+    }
+    if (!mc_list_linked(&peer->starved_node)) {
+        mc_list_add_tail(&peer->rdma->starved, &peer->starved_node);
+    }
+}
+
+/* Send one work. False: nothing more can be sent now. */
+static bool send_one(struct mc_rdma_peer *peer)
+{
+    struct mc_rdma_work *again = NULL;
+    struct mc_rdma_req *req = first_req(peer, &again);
+    struct mc_rdma_conn *conn = choose(peer, req->numa_node);
+    struct mc_rdma_path *path;
+    mooncake_err err;
+
+    if (conn == NULL) {
+        return false;
+    }
+    path = conn->path;
+    if (req->losses > LOSSES_MAX) {
+        mc_rdma_req_end(req, mc_err_set(MOONCAKE_ERPC,
+                                        "segment %s: an op has lost %u RDMA connections in a row",
+                                        peer->name, req->losses));
+        return true;
+    }
+    err = again != NULL ? mc_rdma_work_send_again(again, conn) : mc_rdma_req_send_next(req, conn);
+    if (err == MOONCAKE_EREPLICABUSY) {
+        note_starved(peer);
+        return false;
+    }
+    if (err == MOONCAKE_ERPC) {
+        mc_rdma_path_drop(path, err);
+    } else if (err != MOONCAKE_OK) {
+        /* Without memory to register, a transport that needs none may still do it. */
+        mc_rdma_req_end(req, err == MOONCAKE_ENOMEM ? MOONCAKE_ERPC : err);
+    }
+    peer->starved_since_ns = 0;
+    return true;
+}
+
+static void ring_all(struct mc_rdma_peer *peer)
+{
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        struct mc_rdma_conn *conn = peer->paths[i].conn;
+
+        if (conn != NULL && conn->state == MC_RDMA_CONN_UP) {
+            mooncake_err err = mc_rdma_qp_ring(conn->qp);
+
+            if (err != MOONCAKE_OK) {
+                mc_rdma_path_drop(&peer->paths[i], err);
+            }
+        }
+    }
+}
+
+void mc_rdma_peer_end_all(struct mc_rdma_peer *peer, mooncake_err err)
+{
+    char detail[512];
+
+    (void)snprintf(detail, sizeof(detail), "%s", mooncake_last_error());
+    while (!mc_list_empty(&peer->waiting) || !mc_list_empty(&peer->sent)) {
+        struct mc_list *list = mc_list_empty(&peer->waiting) ? &peer->sent : &peer->waiting;
+
+        (void)mc_err_set(err, "%s", detail);
+        mc_rdma_req_end(mc_list_first(list, struct mc_rdma_req, node), err);
+    }
+}
+
+static void pump_once(struct mc_rdma_peer *peer)
+{
+    if (has_work(peer) && !peer->rdma->closing) {
+        open_paths(peer);
+    }
+    while (has_work(peer) && send_one(peer)) {
+    }
+    ring_all(peer);
+    /* Without a connection nothing will ever call us for them. */
+    if (has_work(peer) && !any_conn(peer)) {
+        if (peer->rdma->closing || mc_rdma_peer_ready(peer) != MOONCAKE_OK) {
+            mc_rdma_peer_end_all(peer, MOONCAKE_ERPC);
+        } else {
+            peer->again = true; /* a path was dropped without blame: connect anew */
+        }
+    }
+}
+
+void mc_rdma_peer_pump(struct mc_rdma_peer *peer)
+{
+    peer->again = true;
+    if (peer->pumping) {
+        return;
+    }
+    peer->pumping = true;
+    while (peer->again) {
+        peer->again = false;
+        pump_once(peer);
+    }
+    peer->pumping = false;
+}
+
+/* ---- looking after --------------------------------------------------------------------------- */
+
+static uint32_t or_default(uint32_t value, uint32_t otherwise)
+{
+    return value == 0 ? otherwise : value;
+}
+
+static void look_after_path(struct mc_rdma_path *path, uint64_t now_ns)
+{
+    const struct mc_transport_options *options = &path->peer->rdma->options;
+    const uint32_t stall_ms = or_default(options->rdma_stall_ms, STALL_MS_DEFAULT);
+    struct mc_rdma_conn *conn = path->conn;
+    uint64_t since_ns;
+
+    if (conn == NULL) {
+        return;
+    }
+    if (conn->state != MC_RDMA_CONN_UP) {
+        if (now_ns >= conn->deadline_ns) {
+            mc_rdma_path_drop(path, mc_err_set(MOONCAKE_ERPC, "rdma: %s: no answer within %u ms",
+                                               path->name, options->connect_timeout_ms));
+        }
+        return;
+    }
+    since_ns = mc_rdma_qp_waiting_since_ns(conn->qp);
+    if (since_ns > 0 && now_ns > since_ns && now_ns - since_ns >= stall_ms * MC_NS_PER_MS) {
+        mc_rdma_path_drop(path, mc_err_set(MOONCAKE_ERPC, "rdma: %s: no completion for %u ms",
+                                           path->name, stall_ms));
+    } else if (since_ns == 0 && options->idle_close_ms > 0 && now_ns > conn->used_ns &&
+               now_ns - conn->used_ns >= options->idle_close_ms * MC_NS_PER_MS) {
+        mc_rdma_path_drop(path, MOONCAKE_OK);
+    }
+}
+
+/* The first request of those that wait for staging has waited long enough. */
+static void end_starved(struct mc_rdma_peer *peer, uint64_t now_ns)
+{
+    const uint32_t wait_ms =
+        or_default(peer->rdma->options.rdma_staging_wait_ms, STAGING_WAIT_MS_DEFAULT);
+    struct mc_rdma_work *again = NULL;
+
+    if (peer->starved_since_ns == 0 || !has_work(peer) || now_ns < peer->starved_since_ns ||
+        now_ns - peer->starved_since_ns < wait_ms * MC_NS_PER_MS) {
+        return;
+    }
+    mc_rdma_req_end(
+        first_req(peer, &again),
+        mc_err_set(MOONCAKE_ENOSPACE,
+                   "rdma: all %llu bytes of staging memory were in use for %u ms; "
+                   "register the buffers, or raise rdma_staging",
+                   (unsigned long long)(peer->rdma->staging.chunks_count * MC_RDMA_CHUNK_LEN),
+                   wait_ms));
+}
+
+bool mc_rdma_peer_look_after(struct mc_rdma_peer *peer, uint64_t now_ns)
+{
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        look_after_path(&peer->paths[i], now_ns);
+    }
+    end_starved(peer, now_ns);
+    mc_rdma_peer_pump(peer);
+    return peer->reqs == 0 && !any_conn(peer) && paused_until(peer, now_ns) == 0;
+}

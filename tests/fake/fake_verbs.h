@@ -1,0 +1,50 @@
+/* RDMA devices that exist in this process only; see README.md. */
+#ifndef MC_TESTS_FAKE_VERBS_H
+#define MC_TESTS_FAKE_VERBS_H
+
+#include "transport/rdma_verbs.h"
+
+#define FAKE_DEVICES 4u
+
+/** Make the devices and have everybody use them. Nothing is held, no link is down. */
+void fake_verbs_install(void);
+/** The real ones again. Fails the test if anything made from the fake is left. */
+void fake_verbs_uninstall(void);
+
+struct fake_counts {
+    unsigned pds, mrs, channels, cqs, qps, ids, event_channels; /* that exist now */
+    unsigned posts;                                             /* calls of post_send so far */
+    unsigned requests;                                          /* work requests so far */
+    unsigned signaled;      /* of which so many asked for a completion */
+    unsigned overflows;     /* requests beyond a queue's length: must stay 0 */
+    unsigned under_way_max; /* the most requests that one queue pair ever had */
+    unsigned registered;    /* registrations so far */
+};
+struct fake_counts fake_counts(void);
+
+/** From now on nothing that @p device posts is done (a device that never completes). */
+void fake_hold(unsigned device, bool hold);
+/** Do up to @p count held requests of each queue pair, in order. */
+void fake_release(unsigned device, unsigned count);
+/** The @p nth next request that @p device posts (0: the very next) ends with @p status; the queue
+ * pair goes into error and the others are flushed. */
+void fake_fail_nth(unsigned device, unsigned nth, enum ibv_wc_status status);
+/** The next completion of @p device carries a number that was never posted. */
+void fake_lie_once(unsigned device);
+/** Pull the cable: what is posted ends with RETRY_EXC, whoever connects hears nothing. */
+void fake_set_link(unsigned device, bool up);
+/** Take the device away. */
+void fake_remove(unsigned device);
+/** Registering more than so many bytes in all fails with ENOMEM. */
+void fake_set_memlock(uint64_t bytes);
+/** The next @p count connection requests are answered by nobody. */
+void fake_mute_connects(unsigned count);
+void fake_set_mtu(unsigned device, enum ibv_mtu mtu);
+/** Deregistered behind its owner's back: every key of @p device is refused from now on. */
+void fake_break_keys(unsigned device, bool broken);
+void fake_set_send_max(int send_max);
+/** Bytes that READ and WRITE of @p device have moved. */
+uint64_t fake_moved(unsigned device);
+unsigned fake_qps_of(unsigned device);
+
+#endif
