@@ -65,7 +65,9 @@ typedef struct mooncake_client_options {
     uint32_t engines_max;
     /** See mooncake_verify (FULL). */
     mooncake_verify verify;
-    /** Transports that may be used: "local,shm,tcp"; NULL or "auto": all. */
+    /** Transports that may be used: "local,shm,rdma,tcp"; NULL or "auto": all that this machine
+     * has. What one cannot do goes over the next in this order within the same call; "rdma" alone
+     * forbids that. */
     const char *transport;
     /** Microseconds a waiting call polls before it sleeps, at most (50); 0 sleeps at once. While
      * that does not pay, calls sleep at once. */
@@ -79,6 +81,17 @@ typedef struct mooncake_client_options {
     const char *shm;
     /** Directory of the socket for that. NULL: /run/mooncake for root, else one of the user's. */
     const char *shm_dir;
+    /** RDMA devices to use, "mlx5_0,mlx5_1:2"; NULL: all whose port has a routable GID. */
+    const char *rdma_devices;
+    /** Index of the GID to use on each of them; NULL or "auto": RoCE v2 with an IPv4 address first.
+     */
+    const char *rdma_gid_index;
+    /** How RDMA completions are noticed: "event" (a waiting call sleeps) or "poll" (it spins while
+     * something is under way, for the least delay). NULL: "event". */
+    const char *rdma_completion;
+    /** Registered memory of each engine through which RDMA moves buffers that were not registered,
+     * bytes; 0: 16 MiB. A transfer that gets none of it for 2 s ends with MOONCAKE_ENOSPACE. */
+    uint64_t rdma_staging;
 } mooncake_client_options;
 
 /** Set every field to its default. */
@@ -290,10 +303,14 @@ MOONCAKE_API mooncake_err mooncake_batch_remove(mooncake_client *client, const c
 
 /**
  * Announce memory that puts and gets will use, so that transports which need it pinned do that
- * once. Under TCP and shared memory this costs nothing. Ranges may overlap; each registration
- * wants its own unregister.
+ * once. Under TCP and shared memory this costs nothing; with RDMA the range is pinned here, once
+ * with each device, for as long as it is registered or in use. Ranges may overlap; each
+ * registration wants its own unregister. Memory that cannot be pinned goes through staging, and
+ * the log says why; with "rdma" as the only transport that is an error.
  *
  * @retval MOONCAKE_EINVAL  len is 0 or the range wraps; unregister: not registered
+ * @retval MOONCAKE_ENOMEM  RLIMIT_MEMLOCK does not allow it: the sentence has what is needed and
+ *                          what there is
  */
 MOONCAKE_API mooncake_err mooncake_register_buffer(mooncake_client *client, void *data,
                                                    uint64_t len);
@@ -324,6 +341,41 @@ typedef struct mooncake_client_stats {
 
 MOONCAKE_API mooncake_err mooncake_client_get_stats(mooncake_client *client,
                                                     mooncake_client_stats *out_stats);
+
+#define MOONCAKE_PEER_PATHS_MAX 8
+
+/** One RDMA path to a peer. */
+typedef struct mooncake_peer_path {
+    char device[64];   /**< of this machine */
+    char gid_kind[16]; /**< "rocev2", "rocev1" or "ib" */
+    char gid[48];      /**< as an IP address */
+    uint32_t gid_index;
+    uint32_t mtu; /**< bytes of payload in a packet: the smaller of both ends' */
+} mooncake_peer_path;
+
+/** What this client knows about one segment it has exchanged bytes with. */
+typedef struct mooncake_peer {
+    char segment[256];
+    char transport[16]; /**< that did the last transfer that went well; "" before */
+    uint64_t ops, failures, bytes_read, bytes_written;
+    uint64_t retries;          /**< RDMA connections that failed or were lost */
+    uint64_t fallbacks;        /**< transfers that went on over another transport */
+    char fallback_from[16];    /**< which one gave way last; "" if none has */
+    char fallback_reason[256]; /**< and why */
+    uint32_t queue_pairs;      /**< connected now */
+    uint32_t paths_count;
+    mooncake_peer_path paths[MOONCAKE_PEER_PATHS_MAX]; /**< in use, or used last */
+} mooncake_peer;
+
+/**
+ * The segments that this client has exchanged bytes with, in the order in which they were met. Asks
+ * nobody.
+ *
+ * @param out        room for @p cap of them; may be NULL if cap is 0
+ * @param out_count  how many there are, also if that is more than @p cap
+ */
+MOONCAKE_API mooncake_err mooncake_client_peers(mooncake_client *client, mooncake_peer *out,
+                                                size_t cap, size_t *out_count);
 
 /** Does the master answer? OK, or why not. */
 MOONCAKE_API mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms);

@@ -96,6 +96,12 @@ static mooncake_err read_options(const mooncake_client_options *given, mooncake_
     MC_TRY(check_range("engines_max", out->engines_max, 1, ENGINES_MAX));
     MC_TRY(check_range("poll_us", out->poll_us, 0, POLL_US_MAX));
     MC_TRY(check_range("verify", (uint64_t)out->verify, 0, MOONCAKE_VERIFY_NONE));
+    if (out->rdma_completion != NULL && strcmp(out->rdma_completion, "event") != 0 &&
+        strcmp(out->rdma_completion, "poll") != 0) {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "rdma_completion: \"%.40s\" is unknown; allowed are event and poll",
+                          out->rdma_completion);
+    }
     if (out->segment_size != 0) {
         MC_TRY(check_range("segment_size", out->segment_size, MC_SEGMENT_LEN_MIN, INT64_MAX));
     }
@@ -158,6 +164,11 @@ static mooncake_err copy_options(mooncake_client *client, const mooncake_client_
     MC_TRY(copy_text(options->data_address, SIZE_MAX - 1, &client->data_address));
     MC_TRY(copy_text(options->transport, SIZE_MAX - 1, &client->transport));
     MC_TRY(copy_text(options->shm_dir, SIZE_MAX - 1, &client->shm_dir));
+    MC_TRY(copy_text(options->rdma_devices, SIZE_MAX - 1, &client->rdma_devices));
+    MC_TRY(copy_text(options->rdma_gid_index, SIZE_MAX - 1, &client->rdma_gid_index));
+    client->rdma_staging = options->rdma_staging;
+    client->rdma_poll =
+        options->rdma_completion != NULL && strcmp(options->rdma_completion, "poll") == 0;
     MC_TRY(mc_shm_policy_parse(options->shm == NULL ? "uid" : options->shm, &client->shm));
     return copy_text(options->program, PROGRAM_LEN_MAX, &client->program);
 }
@@ -182,7 +193,10 @@ static mooncake_err init_parts(mooncake_client *client, const mooncake_client_op
         .poll_us = client->poll_us,
         .engines_max = options->engines_max,
     };
-    return mc_memreg_create(&client->memreg);
+    MC_TRY(mc_memreg_create(&client->memreg));
+    MC_TRY(mc_peers_create(&client->peers));
+    mc_client_transport_options(client, &client->engines.options.transports);
+    return MOONCAKE_OK;
 }
 
 static mooncake_err open_session(mooncake_client *client, uint64_t deadline_ns)
@@ -200,6 +214,9 @@ static mooncake_err open_session(mooncake_client *client, uint64_t deadline_ns)
         .loops = cores > 1 ? 2 : 1, /* the process has better things to do than to serve */
         .shm = client->shm,
         .shm_dir = client->shm_dir,
+        .rdma = mc_transport_allowed(client->transport, "rdma") ? MC_RDMA_AUTO : MC_RDMA_OFF,
+        .rdma_devices = client->rdma_devices,
+        .rdma_gid_index = client->rdma_gid_index,
         .poll_us = client->poll_us,
         .connect_timeout_ms = client->connect_timeout_ms,
     };
@@ -241,6 +258,7 @@ static void free_client(mooncake_client *client)
     if (client->memreg != NULL) {
         mc_memreg_destroy(&client->memreg);
     }
+    mc_peers_destroy(&client->peers);
     mc_suspects_fini(&client->suspects);
     (void)pthread_cond_destroy(&client->idle);
     (void)pthread_mutex_destroy(&client->lock);
@@ -249,6 +267,8 @@ static void free_client(mooncake_client *client)
     mc_free(client->data_address);
     mc_free(client->transport);
     mc_free(client->shm_dir);
+    mc_free(client->rdma_devices);
+    mc_free(client->rdma_gid_index);
     mc_free(client->program);
     mc_free(client);
     if (atomic_fetch_sub(&clients_count, 1) == 1) {
@@ -310,6 +330,8 @@ void mooncake_client_close(mooncake_client *client)
         mc_free(client->data_address);
         mc_free(client->transport);
         mc_free(client->shm_dir);
+        mc_free(client->rdma_devices);
+        mc_free(client->rdma_gid_index);
         mc_free(client->program);
         mc_free(client);
         return;
@@ -358,34 +380,6 @@ mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms)
     MC_TRY(mc_call_begin(client, timeout_ms, &call));
     err = mc_ask_wait(&call, MC_METHOD_POOL_STATUS, &request, &reply);
     return mc_call_end(&call, "check", err);
-}
-
-mooncake_err mooncake_register_buffer(mooncake_client *client, void *data, uint64_t len)
-{
-    mooncake_err err;
-
-    MC_TRY(mc_client_enter(client));
-    if (data == NULL) {
-        err = mc_err_set(MOONCAKE_EINVAL, "register_buffer: data is NULL");
-    } else {
-        err = mc_memreg_add(client->memreg, data, len);
-    }
-    mc_client_leave(client);
-    return err;
-}
-
-mooncake_err mooncake_unregister_buffer(mooncake_client *client, void *data)
-{
-    mooncake_err err;
-
-    MC_TRY(mc_client_enter(client));
-    if (data == NULL) {
-        err = mc_err_set(MOONCAKE_EINVAL, "unregister_buffer: data is NULL");
-    } else {
-        err = mc_memreg_drop(client->memreg, data);
-    }
-    mc_client_leave(client);
-    return err;
 }
 
 void mooncake_free(void *data)

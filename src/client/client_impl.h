@@ -12,6 +12,7 @@
 #include "mooncake/client.h"
 #include "transport/extent.h"
 #include "transport/memreg.h"
+#include "transport/peers.h"
 #include "transport/shm_server.h"
 
 /* What mooncake_client_get_stats() tells; any thread counts. */
@@ -27,6 +28,10 @@ struct mooncake_client {
     char *transport;      /* owned; NULL: all */
     char *program;        /* owned */
     char *shm_dir;        /* owned; NULL: the usual one */
+    char *rdma_devices;   /* owned; NULL: all */
+    char *rdma_gid_index; /* owned; NULL: auto */
+    uint64_t rdma_staging;
+    bool rdma_poll;
     enum mc_shm_policy shm;
     uint64_t segment_size;
     uint64_t client_id;
@@ -44,6 +49,7 @@ struct mooncake_client {
     struct mc_suspects suspects;
     struct mc_client_counters counters;
     struct mc_memreg *memreg; /* owned */
+    struct mc_peers *peers;   /* owned */
 
     /* Calls under way, for close to wait for. */
     pthread_mutex_t lock;
@@ -51,6 +57,10 @@ struct mooncake_client {
     unsigned calls; /* guarded by lock */
     bool closing;   /* guarded by lock */
 };
+
+/** What every engine's transports are opened with. Texts and tables stay the client's. */
+void mc_client_transport_options(const struct mooncake_client *client,
+                                 struct mc_transport_options *out);
 
 /** Counts the forks that lie between this process and the one that loaded the library. */
 uint64_t mc_fork_generation(void);

@@ -59,15 +59,16 @@ static mooncake_err create_engine(const struct mc_engine_options *options, struc
                                           .program = options->program,
                                           .client_id = options->client_id,
                                           .connect_timeout_ms = options->connect_timeout_ms};
-    struct mc_transport_options transport = {.connect_timeout_ms = options->connect_timeout_ms,
-                                             .idle_close_ms = IDLE_CLOSE_MS,
-                                             .connections_max = CONNECTIONS_PER_PEER_MAX};
+    struct mc_transport_options transport = options->transports;
     struct mc_engine *engine = mc_calloc(1, sizeof(*engine));
     mooncake_err err;
 
     if (engine == NULL) {
         return MOONCAKE_ENOMEM;
     }
+    transport.connect_timeout_ms = options->connect_timeout_ms;
+    transport.idle_close_ms = IDLE_CLOSE_MS;
+    transport.connections_max = CONNECTIONS_PER_PEER_MAX;
     mc_list_init(&engine->node);
     mc_arena_init(&engine->arena, 0);
     mc_arena_init(&engine->report_arena, REPORT_ARENA_MAX);

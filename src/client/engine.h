@@ -44,7 +44,9 @@ struct mc_engine {
 };
 
 struct mc_engine_options {
-    const char *master, *program, *transport; /* borrowed for the pool's life */
+    const char *master, *program; /* borrowed for the pool's life */
+    const char *transport;        /* as is this; which kinds */
+    struct mc_transport_options transports;
     uint64_t client_id;
     uint32_t connect_timeout_ms, poll_us;
     unsigned engines_max;

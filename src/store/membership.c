@@ -153,12 +153,19 @@ static mooncake_err know_addresses(struct mc_store *store)
         return MOONCAKE_OK;
     }
     MC_TRY(mc_advertise(store->advertise_host, store->data_address, store->port, store->master,
-                        store->addresses, sizeof(store->addresses) - MC_SHM_ADDRESS_LEN_MAX));
+                        store->addresses, MC_ADDR_LEN_MAX + 16u));
     if (store->shm_server != NULL) {
         size_t len = strlen(store->addresses);
 
         (void)snprintf(store->addresses + len, sizeof(store->addresses) - len, " %s",
                        mc_shm_server_address(store->shm_server));
+    }
+    if (store->rdma_server != NULL) {
+        size_t len = strlen(store->addresses);
+
+        store->addresses[len] = ' '; /* the texts before leave room for several */
+        mc_rdma_server_addresses(store->rdma_server, store->addresses + len + 1,
+                                 sizeof(store->addresses) - len - 1);
     }
     return MOONCAKE_OK;
 }

@@ -120,6 +120,43 @@ static mooncake_err open_shm_server(struct mc_store *store, const struct mc_stor
     return err;
 }
 
+/* RDMA is a shortcut, too, unless it was asked for. */
+static mooncake_err open_rdma_server(struct mc_store *store, const struct mc_store_options *options)
+{
+    const struct mc_rdma_server_options rdma = {.devices = options->rdma_devices,
+                                                .gid_index = options->rdma_gid_index};
+    mooncake_err err;
+
+    if (options->rdma == MC_RDMA_OFF) {
+        return MOONCAKE_OK;
+    }
+    err = mc_rdma_server_open(&rdma, &store->rdma_server);
+    if (err == MOONCAKE_OK || options->rdma == MC_RDMA_ON || err == MOONCAKE_EINVAL) {
+        return err;
+    }
+    mc_log_info("store.no_rdma", "detail=\"%s\"", mooncake_last_error());
+    return MOONCAKE_OK;
+}
+
+/* With AUTO a segment that cannot be registered ends RDMA for this store: an address that leads
+ * nowhere would cost every client a try. */
+static mooncake_err register_segment(struct mc_store *store, const struct mc_store_options *options,
+                                     const struct mc_segment *segment)
+{
+    mooncake_err err;
+
+    if (store->rdma_server == NULL) {
+        return MOONCAKE_OK;
+    }
+    err = mc_rdma_server_add_segment(store->rdma_server, segment->base, segment->len);
+    if (err == MOONCAKE_OK || options->rdma == MC_RDMA_ON) {
+        return err;
+    }
+    mc_log_warn("store.no_rdma", "detail=\"%s\"", mooncake_last_error());
+    mc_rdma_server_close(&store->rdma_server);
+    return MOONCAKE_OK;
+}
+
 static mooncake_err open_server(struct mc_store *store, const struct mc_store_options *options)
 {
     struct mc_tcp_server_options server = {
@@ -137,7 +174,8 @@ static mooncake_err open_server(struct mc_store *store, const struct mc_store_op
     }
     MC_TRY(mc_tcp_server_open(&server, &store->server));
     store->port = mc_tcp_server_port(store->server);
-    return open_shm_server(store, options);
+    MC_TRY(open_shm_server(store, options));
+    return open_rdma_server(store, options);
 }
 
 static mooncake_err open_mounts(struct mc_store *store, const struct mc_store_options *options)
@@ -157,6 +195,7 @@ static mooncake_err open_mounts(struct mc_store *store, const struct mc_store_op
         MC_TRY(name_mount(store, i, mount));
         MC_TRY(mc_segment_open(mount->name, options->segment_lens[i], options->huge_pages,
                                &mount->segment));
+        MC_TRY(register_segment(store, options, &mount->segment));
         MC_TRY(mc_store_renew(mount));
     }
     return MOONCAKE_OK;
@@ -211,9 +250,13 @@ void mc_store_close(struct mc_store **store_ptr)
         if (store->mounts[i].mount_id != 0) {
             mc_mount_drop(store->mounts[i].mount_id);
         }
+        if (store->rdma_server != NULL && store->mounts[i].segment.base != NULL) {
+            mc_rdma_server_drop_segment(store->rdma_server, store->mounts[i].segment.base);
+        }
         mc_segment_close(&store->mounts[i].segment);
     }
     mc_shm_server_close(&store->shm_server); /* after the mounts: it takes them back from peers */
+    mc_rdma_server_close(&store->rdma_server);
     mc_free(store->mounts);
     mc_free(store->master);
     mc_free(store->program);

@@ -50,6 +50,12 @@ static const struct mc_option options[] = {
               "who on this host may map the segments: uid (the same user), any or off"),
     MC_OPTION(struct mc_store_config, shm_dir, TEXT, "",
               "directory of the socket for that; empty: /run/mooncake, or the user's own"),
+    MC_OPTION(struct mc_store_config, rdma, TEXT, "auto",
+              "serve the segments by RDMA: auto (where it works), on (or fail) or off"),
+    MC_OPTION(struct mc_store_config, rdma_devices, TEXT, "",
+              "RDMA devices to use, such as mlx5_0,mlx5_1:2; empty: all with a routable GID"),
+    MC_OPTION(struct mc_store_config, rdma_gid_index, TEXT, "auto",
+              "index of the GID to use on each of them; auto: RoCE v2 with an IPv4 address first"),
     MC_OPTION(struct mc_store_config, huge_pages, BOOL, "false",
               "take the segments from the kernel's pool of huge pages"),
 };
@@ -237,6 +243,8 @@ static mooncake_err open_store(struct daemon *daemon)
         .advertise_host = text_or_null(config->advertise_host),
         .loops = choose_loops(config->loops),
         .shm_dir = config->shm_dir,
+        .rdma_devices = config->rdma_devices,
+        .rdma_gid_index = config->rdma_gid_index,
         .poll_us = config->poll_us,
         .connect_timeout_ms = (uint32_t)config->connect_timeout,
         .on_state = on_state,
@@ -245,6 +253,7 @@ static mooncake_err open_store(struct daemon *daemon)
 
     MC_TRY(parse_segments(daemon, lens));
     MC_TRY(mc_shm_policy_parse(config->shm, &store.shm));
+    MC_TRY(mc_rdma_policy_parse(config->rdma, &store.rdma));
     return mc_store_open(daemon->loop, &store, &daemon->store);
 }
 

@@ -18,6 +18,7 @@ struct mc_store_config {
     char *admin_port, *admin_address;
     char *log_level;
     char *shm, *shm_dir;
+    char *rdma, *rdma_devices, *rdma_gid_index;
     uint32_t loops;
     uint32_t poll_us;
     uint64_t grace;           /* milliseconds */

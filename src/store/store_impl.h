@@ -11,8 +11,8 @@
 #include "transport/tcp_server.h"
 #include "wire/master_stub.h"
 
-/* Longest text of tcp://HOST:PORT and shm://.... */
-#define MC_STORE_ADDRESS_CAP (MC_ADDR_LEN_MAX + 16u + MC_SHM_ADDRESS_LEN_MAX)
+/* Text of all addresses of a segment: tcp://HOST:PORT, shm://... and one rdma://... a port. */
+#define MC_STORE_ADDRESS_CAP (MC_ADDRESSES_LEN_MAX + 1u)
 
 /* One segment and the identity under which it is mounted now. */
 struct mc_store_mount {
@@ -42,8 +42,9 @@ struct mc_store {
 
     struct mc_store_mount *mounts; /* owned, mounts_count of them */
     size_t mounts_count;
-    struct mc_tcp_server *server;     /* owned; NULL without segments */
-    struct mc_shm_server *shm_server; /* owned; NULL: the segments are not shared on this host */
+    struct mc_tcp_server *server;       /* owned; NULL without segments */
+    struct mc_shm_server *shm_server;   /* owned; NULL: the segments are not shared on this host */
+    struct mc_rdma_server *rdma_server; /* owned; NULL: they cannot be reached by RDMA */
     uint16_t port;
     char addresses[MC_STORE_ADDRESS_CAP]; /* "" until the route to the master is known */
 

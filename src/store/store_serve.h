@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "io/loop.h"
+#include "transport/rdma_server.h"
 #include "transport/shm_server.h"
 #include "wire/messages.h"
 
@@ -52,6 +53,10 @@ struct mc_store_options {
      * alone when none can be used. */
     enum mc_shm_policy shm;
     const char *shm_dir;
+    /* RDMA: the segments are registered before they are mounted. AUTO goes on without it where it
+     * does not work and says why once. Which devices and GIDs: see rdma_server.h. */
+    enum mc_rdma_policy rdma;
+    const char *rdma_devices, *rdma_gid_index;
 
     uint32_t poll_us;
     uint32_t connect_timeout_ms;
@@ -65,8 +70,9 @@ struct mc_store_options {
 /**
  * Make the segments, serve them, and begin to join the pool. Everything in @p options is copied.
  *
- * @retval EINVAL  an option is out of range or shm_dir cannot be used: the sentence says which
- * @retval ENOMEM  the segments cannot be mapped
+ * @retval EINVAL   an option is out of range or shm_dir cannot be used: the sentence says which
+ * @retval ENOMEM   the segments cannot be mapped, or not registered although rdma is ON
+ * @retval ENOTSUP  rdma is ON and this machine has none
  * @retval ERPC    data_address is in use
  */
 mooncake_err mc_store_open(struct mc_loop *loop, const struct mc_store_options *options,

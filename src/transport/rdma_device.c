@@ -15,6 +15,7 @@
 #include <net/if_arp.h>
 #include <netpacket/packet.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -423,9 +424,15 @@ static mooncake_err parse_gid_index(const char *text, bool *out_fixed, uint32_t 
     return MOONCAKE_OK;
 }
 
+/* Once for each choice: every engine of a client chooses. */
 static void log_port(const struct mc_rdma_port *port)
 {
+    const uint32_t said = (uint32_t)port->port << 16 | (port->gid_index + 1);
     char ip[INET6_ADDRSTRLEN];
+
+    if (atomic_exchange(&port->device->said, said) == said) {
+        return;
+    }
 
     mc_log_info("rdma.port",
                 "device=%s port=%u address=%s gid_index=%u gid_kind=%s mtu=%u numa_node=%d link=%s",

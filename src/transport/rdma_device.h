@@ -20,7 +20,8 @@ struct mc_rdma_device {
     unsigned index;
     int numa_node; /* -1: unknown */
     uint32_t send_max, sge_max;
-    uint8_t reads_max; /* READs in flight: initiator and responder alike */
+    _Atomic uint32_t said; /* the choice of port and GID that was logged last */
+    uint8_t reads_max;     /* READs in flight: initiator and responder alike */
 };
 
 union mc_rdma_address {

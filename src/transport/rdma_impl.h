@@ -73,6 +73,7 @@ struct mc_rdma_path {
     struct mc_rdma_conn *conn; /* owned; NULL: not connected */
     unsigned failures;         /* in a row */
     uint64_t paused_until_ns;
+    char why[200];                    /* what the last failure was */
     char name[MC_RDMA_PATH_NAME_LEN]; /* "mlx5_0>10.0.0.7", for messages */
 };
 

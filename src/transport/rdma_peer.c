@@ -199,6 +199,7 @@ void mc_rdma_path_drop(struct mc_rdma_path *path, mooncake_err err)
         mc_rdma_conn_destroy(conn);
     }
     if (err != MOONCAKE_OK) {
+        (void)snprintf(path->why, sizeof(path->why), "%s", mooncake_last_error());
         path->failures += was_idle ? 0 : 1; /* the end of an idle connection is no failure */
         if (was_up) {
             mc_counter_add_owner(&path->peer->rdma->stats.reconnects, 1);
@@ -274,11 +275,10 @@ mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer)
     uint64_t until_ns = any_conn(peer) ? 0 : paused_until(peer, now_ns);
 
     if (until_ns > 0) {
-        return mc_err_set(MOONCAKE_ERPC,
-                          "segment %s: no RDMA path to it works (last tried: %s); next try in "
-                          "%llu ms",
-                          peer->name, peer->paths[0].name,
-                          (unsigned long long)mc_left_ms(now_ns, until_ns));
+        return mc_err_set(
+            MOONCAKE_ERPC, "segment %s: no RDMA path to it works (%s%s); next try in %llu ms",
+            peer->name, peer->paths[0].why, peer->paths_count > 1 ? "; others failed, too" : "",
+            (unsigned long long)mc_left_ms(now_ns, until_ns));
     }
     return MOONCAKE_OK;
 }

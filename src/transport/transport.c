@@ -75,6 +75,15 @@ static mooncake_err parse_allowed(const char *allowed, unsigned *out_mask)
     return MOONCAKE_OK;
 }
 
+bool mc_transport_allowed(const char *allowed, const char *kind)
+{
+    int index = kind_index(kind, strlen(kind));
+    unsigned mask = 0;
+
+    return index >= 0 && parse_allowed(allowed, &mask) == MOONCAKE_OK &&
+           (mask & 1u << (unsigned)index) != 0;
+}
+
 mooncake_err mc_transport_set_open(struct mc_loop *loop, const char *allowed,
                                    const struct mc_transport_options *options,
                                    struct mc_transport_set *out)

@@ -163,6 +163,8 @@ mooncake_err mc_transport_set_open(struct mc_loop *loop, const char *allowed,
                                    const struct mc_transport_options *options,
                                    struct mc_transport_set *out) MC_MUST_CHECK;
 void mc_transport_set_close(struct mc_transport_set *set);
+/** Does @p allowed (as in mc_transport_set_open) name this kind? */
+bool mc_transport_allowed(const char *allowed, const char *kind);
 /** Index of the best kind that reaches @p target and is not in @p tried_mask; -1: none. */
 int mc_transport_set_choose(struct mc_transport_set *set, const struct mc_target *target,
                             unsigned tried_mask);
