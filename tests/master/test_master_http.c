@@ -127,6 +127,43 @@ static void metrics__requests_are_counted_by_method_and_kind(void **state)
     assert_true(metric(f, "master_mount_segment_requests_total") == 1);
 }
 
+/* Kinds of calls that are methods of their own in the C++ Mooncake. */
+static void metrics__patterns_and_remounts_are_counted_apart(void **state)
+{
+    struct fixture *f = *state;
+    struct mc_list_keys_request list = {.pattern = "^k"};
+    struct mc_remove_all_request removal = {.client_id = DAEMON_CLIENT_ID, .pattern = "^k"};
+    const struct mc_mount_item item = {
+        .name = "seg b", .addresses = "tcp://127.0.0.1:2", .mount_id = 12, .len = SEGMENT_LEN};
+    const struct mc_mount_request mount = {.client_id = DAEMON_CLIENT_ID,
+                                           .host = "host",
+                                           .program = "test",
+                                           .again = true,
+                                           .items = &item,
+                                           .count = 1};
+    struct mc_list_keys_reply listed;
+    struct mc_remove_all_reply removed;
+    struct mc_status_reply mounted;
+
+    assert_int_equal(daemon_call(&f->d, MC_METHOD_LIST_KEYS, &list, &listed), MOONCAKE_OK);
+    list.pattern = "("; /* no regular expression */
+    assert_int_equal(daemon_call(&f->d, MC_METHOD_LIST_KEYS, &list, &listed), MOONCAKE_EINVAL);
+    list.pattern = "";
+    assert_int_equal(daemon_call(&f->d, MC_METHOD_LIST_KEYS, &list, &listed), MOONCAKE_OK);
+    assert_int_equal(daemon_call(&f->d, MC_METHOD_REMOVE_ALL, &removal, &removed), MOONCAKE_OK);
+    removal.pattern = NULL;
+    assert_int_equal(daemon_call(&f->d, MC_METHOD_REMOVE_ALL, &removal, &removed), MOONCAKE_OK);
+    assert_int_equal(daemon_call(&f->d, MC_METHOD_REMOVE_ALL, &removal, &removed), MOONCAKE_OK);
+    assert_int_equal(daemon_call(&f->d, MC_METHOD_MOUNT, &mount, &mounted), MOONCAKE_OK);
+    read_metrics(f);
+    assert_true(metric(f, "master_get_replica_list_by_regex_requests_total") == 2);
+    assert_true(metric(f, "master_get_replica_list_by_regex_failures_total") == 1);
+    assert_true(metric(f, "master_remove_by_regex_requests_total") == 1);
+    assert_true(metric(f, "master_remove_all_requests_total") == 2);
+    assert_true(metric(f, "master_remount_segment_requests_total") == 1);
+    assert_true(metric(f, "master_mount_segment_requests_total") == 2);
+}
+
 static void metrics__gauges_follow_the_pool(void **state)
 {
     struct fixture *f = *state;
@@ -320,6 +357,7 @@ int main(void)
         HTTP_TEST(health__says_that_it_serves),
         HTTP_TEST(metrics__lookups_are_hits_and_misses),
         HTTP_TEST(metrics__requests_are_counted_by_method_and_kind),
+        HTTP_TEST(metrics__patterns_and_remounts_are_counted_apart),
         HTTP_TEST(metrics__gauges_follow_the_pool),
         HTTP_TEST(metrics__polling_is_counted_and_its_cost_too),
         HTTP_TEST(metrics__labels_of_a_gone_segment_go_with_it),
