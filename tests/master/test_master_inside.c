@@ -60,10 +60,14 @@ static int set_up(void **state)
     return mc_loop_start(in.loop, "core") == MOONCAKE_OK ? 0 : -1;
 }
 
+/* Of the test that blocks the loop. */
+static atomic_int blocked, let_go;
+
 static int tear_down(void **state)
 {
     struct inside *in = *state;
 
+    atomic_store(&let_go, 1); /* also when the test has failed */
     mc_loop_stop(in->loop);
     mc_loop_adopt(in->loop);
     mc_timer_destroy(&in->timer);
@@ -104,8 +108,6 @@ static void on_loop(struct inside *in, void (*run)(struct inside *in))
 }
 
 /* ---- a blocked loop and an ending master ----------------------------------------------------- */
-
-static atomic_int blocked, let_go;
 
 static void block(struct mc_post *post)
 {
