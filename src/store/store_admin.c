@@ -186,17 +186,27 @@ static mooncake_err print_transports(const struct mc_store *store, struct mc_buf
 {
     static const char connections[] = "mooncake_store_transport_connections";
     static const char fallback[] = "mooncake_store_transport_fallback_total";
+    static const char lost[] = "mooncake_store_rdma_lost_total";
     const struct mc_shm_server_stats *shm =
         store->shm_server == NULL ? NULL : mc_shm_server_stats(store->shm_server);
+    const struct mc_rdma_server_stats *rdma =
+        store->rdma_server == NULL ? NULL : mc_rdma_server_stats(store->rdma_server);
 
     MC_TRY(mc_metric_print_head(out, connections, "gauge", "Open data connections, by transport"));
     MC_TRY(labelled(out, connections, "kind", "tcp",
                     (double)mc_gauge_get(&mc_tcp_server_stats(store->server)->connections)));
     MC_TRY(labelled(out, connections, "kind", "shm",
                     shm == NULL ? 0 : (double)mc_gauge_get(&shm->connections)));
+    MC_TRY(labelled(out, connections, "kind", "rdma",
+                    rdma == NULL ? 0 : (double)mc_gauge_get(&rdma->connections)));
+    MC_TRY(mc_metric_print_head(out, lost, "counter", "RDMA connections that broke"));
+    MC_TRY(mc_metric_print_double(out, lost, NULL,
+                                  rdma == NULL ? 0 : (double)mc_counter_get(&rdma->lost)));
     MC_TRY(mc_metric_print_head(out, fallback, "counter",
-                                "Processes of this host that may not map the segments and so use "
-                                "TCP, by reason"));
+                                "Peers that were refused by a transport and so use TCP, by "
+                                "reason"));
+    MC_TRY(labelled(out, fallback, "reason", "rdma_refused",
+                    rdma == NULL ? 0 : (double)mc_counter_get(&rdma->refused)));
     return labelled(out, fallback, "reason", "shm_refused",
                     shm == NULL ? 0 : (double)mc_counter_get(&shm->refused));
 }

@@ -81,7 +81,9 @@ def test_figures_follow(pool):
     written = now["mooncake_store_written_bytes_total"]
     assert 1000000 < written < 1001000, written
     assert now["mooncake_store_process_resident_bytes"] > 1 << 20
-    assert now['mooncake_store_transport_connections{kind="shm"}'] == 0
+    assert 'mooncake_store_transport_connections{kind="tcp"}' in now
+    for kind in ("shm", "rdma"):  # nobody can have come by these
+        assert now[f'mooncake_store_transport_connections{{kind="{kind}"}}'] == 0, kind
     assert now["mooncake_store_reattach_duration_seconds_count"] == 0
     summary = fetch(address, "/metrics/summary")[1]
     assert summary.startswith("Store here:1: ok | Lent: 96.0MiB in 2 segments"), summary
