@@ -197,6 +197,8 @@ class Io(unittest.TestCase):
         case = result["cases"][0]
         self.assertAlmostEqual(case["x_tcp_stream"],
                                case["bytes_per_s"] / limits["tcp_stream_bytes_per_s"], 6)
+        self.assertAlmostEqual(case["x_tcp_stream2"],
+                               case["bytes_per_s"] / limits["tcp_stream2_bytes_per_s"], 6)
         self.assertAlmostEqual(case["x_tcp_trip"], case["p50_ns"] / limits["tcp_trip_p50_ns"], 6)
         self.assertAlmostEqual(case["x_tcp_1mib"], case["p50_ns"] /
                                (limits["tcp_1mib_p50_ns"] + limits["tcp_trip_p50_ns"]), 6)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,7 @@
 #define SLICES 5
 #define PASSES 3
 #define SOCKET_TIMEOUT_S 5
+#define PAIR 2 /* connections that a client has to one store at most */
 
 /* What the kernel chooses, and what holds a message: the better one is the limit. */
 static const int buffer_lens[] = {0, 4 << 20};
@@ -293,24 +295,116 @@ static bool measure_stream(int fd, unsigned char *ring, struct mc_limits *out)
     return true;
 }
 
-/* @p listener is bound to loopback; the child has it too. */
-static bool measure_connected(int listener, int buffer_len, unsigned char *ring,
-                              struct mc_limits *out)
+/* Take what there is on either of the two. False: neither has anything for long, or one failed. */
+static bool receive_either(struct pollfd fds[PAIR], unsigned char *to, uint64_t *bytes)
+{
+    if (poll(fds, PAIR, SOCKET_TIMEOUT_S * 1000) <= 0) {
+        return false;
+    }
+    for (int i = 0; i < PAIR; i++) {
+        ssize_t got;
+
+        if (fds[i].revents == 0) {
+            continue;
+        }
+        got = recv(fds[i].fd, to, MESSAGE_LEN, MSG_DONTWAIT);
+        if (got <= 0) {
+            return false;
+        }
+        *bytes += (uint64_t)got;
+    }
+    return true;
+}
+
+static bool measure_pair(const int pair[PAIR], unsigned char *ring, struct mc_limits *out)
+{
+    struct pollfd fds[PAIR];
+
+    for (int i = 0; i < PAIR; i++) {
+        fds[i] = (struct pollfd){.fd = pair[i], .events = POLLIN};
+        if (!ask(pair[i], STREAM)) {
+            return false;
+        }
+    }
+    for (int i = 0; i < SLICES; i++) {
+        uint64_t start = mc_now_ns();
+        uint64_t now = start;
+        uint64_t bytes = 0;
+        double rate;
+
+        while (now - start < SLICE_NS) {
+            if (!receive_either(fds, ring + bytes % (RING_LEN - MESSAGE_LEN), &bytes)) {
+                return false;
+            }
+            now = mc_now_ns();
+        }
+        rate = (double)bytes * 1e9 / (double)(now - start);
+        out->stream2_rate = rate > out->stream2_rate ? rate : out->stream2_rate;
+    }
+    return true;
+}
+
+/* A socket to @p listener; -1: none. */
+static int connect_to(int listener, int buffer_len)
 {
     struct sockaddr_in address;
     socklen_t address_len = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -1;
+    }
+    set_up(fd, buffer_len);
+    if (getsockname(listener, (struct sockaddr *)&address, &address_len) != 0 ||
+        connect(fd, (struct sockaddr *)&address, address_len) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* @p listener is bound to loopback; the child has it too. */
+static bool measure_connected(int listener, int buffer_len, unsigned char *ring,
+                              struct mc_limits *out)
+{
+    int fd = connect_to(listener, buffer_len);
     bool fine;
 
     if (fd < 0) {
         return false;
     }
-    set_up(fd, buffer_len);
-    fine = getsockname(listener, (struct sockaddr *)&address, &address_len) == 0 &&
-           connect(fd, (struct sockaddr *)&address, address_len) == 0 &&
-           (out->trip_p50_ns > 0 || measure_trips(fd, ring, out)) &&
+    fine = (out->trip_p50_ns > 0 || measure_trips(fd, ring, out)) &&
            measure_messages(fd, ring, out) && measure_stream(fd, ring, out);
     (void)close(fd);
+    return fine;
+}
+
+/* Two connections, each with a sender of its own. */
+static bool measure_two(int listener, const unsigned char *source, unsigned char *ring,
+                        struct mc_limits *out)
+{
+    pid_t pids[PAIR] = {0, 0};
+    int fds[PAIR] = {-1, -1};
+    bool fine = true;
+
+    for (int i = 0; fine && i < PAIR; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            child(listener, source);
+        }
+        fds[i] = pids[i] < 0 ? -1 : connect_to(listener, 0);
+        fine = fds[i] >= 0;
+    }
+    fine = fine && measure_pair(fds, ring, out);
+    for (int i = 0; i < PAIR; i++) {
+        if (fds[i] >= 0) {
+            (void)close(fds[i]);
+        }
+        if (pids[i] > 0) {
+            (void)kill(pids[i], SIGKILL);
+            (void)waitpid(pids[i], NULL, 0);
+        }
+    }
     return fine;
 }
 
@@ -342,11 +436,12 @@ static bool measure_sockets(struct mc_limits *out, char *why, size_t why_len)
     for (size_t i = 0; fine && i < BUFFER_LENS; i++) {
         fine = measure_connected(listener, buffer_lens[i], ring, out);
     }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    fine = fine && measure_two(listener, source, ring, out);
     if (!fine) {
         (void)fail(why, why_len, "loopback socket");
     }
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
 
 close_listener:
     if (listener >= 0) {

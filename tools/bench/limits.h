@@ -19,12 +19,13 @@ struct mc_limits {
     double fused_rate;   /* copy and xxh3 in one pass, block by block */
     double xxh3_rate;    /* checksum alone, out of any cache */
     double stream_rate;  /* TCP over loopback between two processes, 1 MiB at a time */
+    double stream2_rate; /* the same over two connections at a time, to one thread */
     double mib_rate;     /* a byte asks for 1 MiB, one at a time */
     uint64_t mib_p50_ns; /* the same, time of one */
     uint64_t trip_p50_ns, trip_p99_ns; /* one byte there and one back */
 };
 
-/** About two seconds. False: @p why says what the system refused. */
+/** About three seconds. False: @p why says what the system refused. */
 bool mc_limits_measure(struct mc_limits *out, char *why, size_t why_len);
 
 #endif

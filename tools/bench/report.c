@@ -71,6 +71,7 @@ void mc_report_limits(const struct mc_limits *limits)
     (void)printf("  copy and xxh3 in one pass    %12s\n", mc_text_rate(a, limits->fused_rate));
     (void)printf("  xxh3 checksum                %12s\n", mc_text_rate(a, limits->xxh3_rate));
     (void)printf("  loopback TCP stream          %12s\n", mc_text_rate(a, limits->stream_rate));
+    (void)printf("  the same, two connections    %12s\n", mc_text_rate(a, limits->stream2_rate));
     (void)printf("  1 MiB asked for and sent     %12s   p50 %s\n",
                  mc_text_rate(a, limits->mib_rate), mc_text_time(b, limits->mib_p50_ns));
     (void)printf("  1-byte TCP round trip    p50 %12s   p99 %s\n",
@@ -82,7 +83,7 @@ void mc_report_head(const char *title, const struct mc_limits *limits)
     (void)printf("%-24s %9s %10s %12s %10s %10s %10s %9s", title, "calls", "keys/s", "rate", "p50",
                  "p99", "max", "CPU s/GiB");
     if (limits->measured) {
-        (void)printf(" %9s %9s %9s", "x stream", "x trip", "x ask");
+        (void)printf(" %9s %9s %9s %9s", "x stream", "x two", "x trip", "x ask");
     }
     (void)printf("\n");
 }
@@ -124,6 +125,7 @@ void mc_report_line(const char *title, const struct mc_tally *tally, const struc
     print_ratio(tally->cpu_ns > 0 && tally->bytes > 0, cpu_per_gib(tally));
     if (limits->measured) {
         print_ratio((shape & MC_LINE_BULK) != 0, tally->bytes_rate / limits->stream_rate);
+        print_ratio((shape & MC_LINE_BULK) != 0, tally->bytes_rate / limits->stream2_rate);
         print_ratio((shape & MC_LINE_SINGLE) != 0,
                     (double)mc_histogram_at(h, 0.5) / (double)limits->trip_p50_ns);
         print_ratio((shape & MC_LINE_ASKED) != 0, mc_report_x_asked(tally, limits));
@@ -150,11 +152,12 @@ json_t *mc_json_limits(const struct mc_limits *limits)
         return json_null();
     }
     return json_pack(
-        "{s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "memcpy_bytes_per_s", limits->memcpy_rate,
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "memcpy_bytes_per_s", limits->memcpy_rate,
         "copy_xxh3_bytes_per_s", limits->fused_rate, "xxh3_bytes_per_s", limits->xxh3_rate,
-        "tcp_stream_bytes_per_s", limits->stream_rate, "tcp_1mib_bytes_per_s", limits->mib_rate,
-        "tcp_1mib_p50_ns", (json_int_t)limits->mib_p50_ns, "tcp_trip_p50_ns",
-        (json_int_t)limits->trip_p50_ns, "tcp_trip_p99_ns", (json_int_t)limits->trip_p99_ns);
+        "tcp_stream_bytes_per_s", limits->stream_rate, "tcp_stream2_bytes_per_s",
+        limits->stream2_rate, "tcp_1mib_bytes_per_s", limits->mib_rate, "tcp_1mib_p50_ns",
+        (json_int_t)limits->mib_p50_ns, "tcp_trip_p50_ns", (json_int_t)limits->trip_p50_ns,
+        "tcp_trip_p99_ns", (json_int_t)limits->trip_p99_ns);
 }
 
 json_t *mc_json_tally(const struct mc_tally *tally, const struct mc_limits *limits)
@@ -174,6 +177,8 @@ json_t *mc_json_tally(const struct mc_tally *tally, const struct mc_limits *limi
     if (root != NULL && limits->measured) {
         (void)json_object_set_new(root, "x_tcp_stream",
                                   json_real(tally->bytes_rate / limits->stream_rate));
+        (void)json_object_set_new(root, "x_tcp_stream2",
+                                  json_real(tally->bytes_rate / limits->stream2_rate));
         (void)json_object_set_new(root, "x_copy_xxh3",
                                   json_real(tally->bytes_rate / limits->fused_rate));
         (void)json_object_set_new(root, "x_tcp_trip",
