@@ -15,7 +15,7 @@
 /* A connection that no call has used for so long is closed when the engine is next borrowed. */
 #define IDLE_CLOSE_MS 60000u
 /* With two, the store's core drains one while this thread hashes and copies into the other: puts of
- * large values gain a sixth over loopback. More gained nothing for puts and cost gets a tenth. */
+ * large values gain a sixth over loopback. More gained nothing. */
 #define CONNECTIONS_PER_PEER_MAX 2u
 
 /* Within so short a time little can have happened to an idle engine, and looking costs more than

@@ -36,7 +36,7 @@ static void end_op(struct mc_tcp_conn *conn, struct mc_xfer_op *op, mooncake_err
     mc_list_drop(&op->node);
     MC_ASSERT(conn->ops > 0);
     conn->ops--;
-    conn->bytes -= op->extent.payload_len;
+    conn->bytes_out -= op->right == MC_RIGHT_WRITE ? op->extent.payload_len : 0;
     conn->since_ns = mc_loop_now_ns(tcp_of(conn)->transport.loop);
     mc_tcp_peer_end_op(conn->place.peer, op, err);
     if (conn->old && conn->ops == 0) {

@@ -77,7 +77,7 @@ struct mc_tcp_conn {
 
     struct mc_list asked, answered; /* ops */
     unsigned ops;                   /* in both */
-    uint64_t bytes;                 /* payload bytes of them */
+    uint64_t bytes_out;             /* payload bytes of the WRITEs in both */
     uint64_t sends, sends_ended;    /* of callers' memory; an op is sent when its last has ended */
 
     /* The large WRITE that is half sent; NULL: none. Where the next byte comes from. */

@@ -6,6 +6,10 @@
  * more before the loss is reported. The second time it goes over a connection that was made after
  * the loss: the others to this peer may be dead, too, and not know it (a store that was restarted
  * while nobody ran this loop).
+ *
+ * Only WRITEs make further connections: while the store's core carries one socket's data, we hash
+ * and copy into another. Reads gain nothing from that, as it is our copying out of the sockets that
+ * takes the time, and two data threads of the store would be in each other's way.
  */
 #include <string.h>
 
@@ -17,7 +21,7 @@
 
 #define BACKOFF_MS_MIN 100u
 #define BACKOFF_MS_MAX 3000u
-/* A connection with so many payload bytes under way is worth a second one, if allowed. */
+/* A connection with so many payload bytes on their way out is worth a second one, if allowed. */
 #define GROW_LEN ((uint64_t)4 << 20)
 /* Queued bytes that are given to the kernel before the next op is prepared. */
 #define FLUSH_LEN ((size_t)128 << 10)
@@ -116,7 +120,7 @@ static struct mc_tcp_conn *conn_at(struct mc_list *node)
     return MC_CONTAINER_OF(node, struct mc_tcp_conn, node);
 }
 
-/* The one with room and the fewest bytes under way; NULL: none. */
+/* The one with room and the fewest bytes on their way out, the oldest of several; NULL: none. */
 static struct mc_tcp_conn *best_conn(struct mc_tcp_peer *peer)
 {
     struct mc_tcp_conn *best = NULL;
@@ -124,7 +128,7 @@ static struct mc_tcp_conn *best_conn(struct mc_tcp_peer *peer)
     mc_list_for_each (node, &peer->conns) {
         struct mc_tcp_conn *conn = conn_at(node);
 
-        if (mc_tcp_conn_has_room(conn) && (best == NULL || conn->bytes < best->bytes)) {
+        if (mc_tcp_conn_has_room(conn) && (best == NULL || conn->bytes_out < best->bytes_out)) {
             best = conn;
         }
     }
@@ -145,7 +149,7 @@ static bool wants_conn(const struct mc_tcp_peer *peer)
         }
         if (!conn->old) {
             usable++;
-            all_loaded = all_loaded && conn->bytes >= GROW_LEN;
+            all_loaded = all_loaded && conn->bytes_out >= GROW_LEN;
         }
     }
     if (usable == 0) {

@@ -170,7 +170,7 @@ mooncake_err mc_tcp_conn_send(struct mc_tcp_conn *conn, struct mc_xfer_op *op)
     op->mark = 0;
     mc_list_add_tail(&conn->asked, &op->node);
     conn->ops++;
-    conn->bytes += op->extent.payload_len;
+    conn->bytes_out += op->right == MC_RIGHT_WRITE ? op->extent.payload_len : 0;
     conn->unflushed = true;
     if (op->right == MC_RIGHT_READ) {
         return send_read(conn, op);

@@ -319,28 +319,63 @@ static void connection__that_is_idle_is_closed_and_made_again(void **state)
     assert_int_equal(mc_counter_get(&stats(f)->reconnects), 0);
 }
 
-static void connections__grow_with_the_load_up_to_their_bound(void **state)
+#define MANY 20u
+#define MIB ((size_t)1 << 20)
+
+/* MANY ops of 1 MiB at a time, each on its own extent and memory. Returns how many connections
+ * there were at most. */
+static int64_t do_many(struct fixture *f, enum mc_rights right)
+{
+    struct rig_op ops[MANY];
+    struct mc_extent_ref extents[MANY];
+    int64_t most = 0;
+
+    for (size_t i = 0; i < MANY; i++) {
+        extents[i] = rig_extent(&f->segment, 2 * MIB + i * (MIB + 64), MIB, i);
+        rig_op_init(&ops[i], &f->engine, right, &extents[i], f->memory + i * MIB);
+        rig_submit(&f->engine, &ops[i]);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        int64_t now;
+
+        rig_wait(&f->engine, &ops[i]);
+        assert_int_equal(ops[i].op.err, MOONCAKE_OK);
+        now = mc_gauge_get(&stats(f)->connections);
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+static void fill_many(struct fixture *f)
+{
+    for (size_t i = 0; i < MANY; i++) {
+        rig_fill(f->memory + i * MIB, MIB, i);
+    }
+}
+
+static void connections__grow_with_what_is_written_up_to_their_bound(void **state)
 {
     const struct mc_transport_options options = {.connect_timeout_ms = 3000, .connections_max = 2};
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 1 << 20, 1);
-    struct rig_op ops[20];
-    int64_t most = 0;
 
     open_store(f, 0);
     rig_engine_open(&f->engine, "tcp", 31, f->store.port, &options);
-    for (size_t i = 0; i < MC_ARRAY_LEN(ops); i++) {
-        rig_op_init(&ops[i], &f->engine, MC_RIGHT_READ, &extent, f->memory + (i << 20));
-        rig_submit(&f->engine, &ops[i]);
+    fill_many(f);
+    assert_int_equal(do_many(f, MC_RIGHT_WRITE), 2);
+    memset(f->memory, 0xee, MANY * MIB);
+    assert_int_equal(do_many(f, MC_RIGHT_READ), 2); /* as they are there */
+    for (size_t i = 0; i < MANY; i++) {
+        rig_check(f->memory + i * MIB, MIB, i);
     }
-    for (size_t i = 0; i < MC_ARRAY_LEN(ops); i++) {
-        rig_wait(&f->engine, &ops[i]);
-        assert_int_equal(ops[i].op.err, MOONCAKE_OK);
-        rig_check(f->memory + (i << 20), 1 << 20, 1);
-        most = mc_gauge_get(&stats(f)->connections) > most ? mc_gauge_get(&stats(f)->connections)
-                                                           : most;
+    rig_engine_close(&f->engine);
+
+    /* Reads alone stay on one. */
+    rig_engine_open(&f->engine, "tcp", 31, f->store.port, &options);
+    memset(f->memory, 0xee, MANY * MIB);
+    assert_int_equal(do_many(f, MC_RIGHT_READ), 1);
+    for (size_t i = 0; i < MANY; i++) {
+        rig_check(f->memory + i * MIB, MIB, i);
     }
-    assert_int_equal(most, 2);
 }
 
 /* An op that one dead connection has lost must not be lost by the next dead one, too. */
@@ -349,21 +384,13 @@ static void connections__to_a_restarted_store_are_all_given_up_at_once(void **st
     const struct mc_transport_options options = {.connect_timeout_ms = 3000, .connections_max = 2};
     struct fixture *f = *state;
     struct mc_extent_ref extent = plant(f, 1 << 20, 1);
-    struct rig_op ops[20];
     uint16_t port;
 
     open_store(f, 0);
     port = f->store.port;
     rig_engine_open(&f->engine, "tcp", 31, port, &options);
     for (unsigned round = 0; round < 2; round++) {
-        for (size_t i = 0; i < MC_ARRAY_LEN(ops); i++) {
-            rig_op_init(&ops[i], &f->engine, MC_RIGHT_READ, &extent, f->memory + (i << 20));
-            rig_submit(&f->engine, &ops[i]);
-        }
-        for (size_t i = 0; i < MC_ARRAY_LEN(ops); i++) {
-            rig_wait(&f->engine, &ops[i]);
-            assert_int_equal(ops[i].op.err, MOONCAKE_OK);
-        }
+        (void)do_many(f, MC_RIGHT_WRITE);
         RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&stats(f)->connections) == 2);
         rig_store_kill(&f->store);
         open_store(f, port);
@@ -483,7 +510,7 @@ int main(int argc, char **argv)
         TEST(xfer__on_a_frozen_store_ends_at_its_deadline),
         TEST(op__gives_up_on_a_store_that_takes_connections_but_is_mute),
         TEST(connection__that_is_idle_is_closed_and_made_again),
-        TEST(connections__grow_with_the_load_up_to_their_bound),
+        TEST(connections__grow_with_what_is_written_up_to_their_bound),
         TEST(connections__to_a_restarted_store_are_all_given_up_at_once),
         TEST(transport__leaks_no_descriptor_over_200_lives),
         TEST(close__ends_ops_under_way),
