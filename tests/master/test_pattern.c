@@ -1,6 +1,7 @@
 /* Patterns: what they match, what they refuse, and that a hostile one ends soon. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "master/pattern.h"
@@ -79,6 +80,29 @@ static void pattern__that_explodes_on_one_key_is_refused(void **state)
     assert_int_equal(mc_pattern_create("^(a+)+$", &pattern), MOONCAKE_OK);
     assert_int_equal(mc_pattern_match(pattern, key, sizeof(key) - 1, &found), MOONCAKE_EINVAL);
     assert_true(found); /* untouched */
+    mc_pattern_destroy(&pattern);
+}
+
+/* Found by the fuzzer: PCRE2 counts its steps anew at each place where a match may start, and does
+ * not count plain letters; this took 2.7 s. */
+static void pattern__that_is_tried_at_many_places_is_refused_soon(void **state)
+{
+    static char text[1000], key[3200];
+    struct mc_pattern *pattern = NULL;
+    bool found = true;
+    clock_t start;
+
+    (void)state;
+    memset(text, 'k', sizeof(text) - 1);
+    text[150] = '+';
+    text[sizeof(text) - 3] = 'x';
+    memset(key, 'k', sizeof(key) - 2);
+    memcpy(key + sizeof(key) - 2, "xy", 2);
+    assert_int_equal(mc_pattern_create(text, &pattern), MOONCAKE_OK);
+    start = clock();
+    assert_int_equal(mc_pattern_match(pattern, key, sizeof(key), &found), MOONCAKE_EINVAL);
+    assert_true(found); /* untouched */
+    assert_true(clock() - start < CLOCKS_PER_SEC / 4);
     mc_pattern_destroy(&pattern);
 }
 
@@ -238,6 +262,7 @@ int main(void)
         cmocka_unit_test(pattern__is_found_anywhere_unless_anchored),
         cmocka_unit_test(pattern__out_of_memory_leaves_the_result_untouched),
         cmocka_unit_test(pattern__that_explodes_on_one_key_is_refused),
+        cmocka_unit_test(pattern__that_is_tried_at_many_places_is_refused_soon),
         cmocka_unit_test(pattern__that_is_slow_on_every_key_is_refused_soon),
         cmocka_unit_test(removal__by_pattern_counts_the_keys_that_have_it),
         cmocka_unit_test(removal__by_a_hostile_pattern_ends_and_says_why),
