@@ -71,16 +71,17 @@ void mc_rdma_conn_destroy(struct mc_rdma_conn *conn)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* A request whose capability lets us in; NULL: none is left, so nobody needs the connection. */
-static const struct mc_rdma_req *find_ticket(const struct mc_rdma_peer *peer)
+/* An extent whose capability lets us in: of a request or, while requests are refused because the
+ * peer is down, of the last. NULL: nobody needs the connection. */
+static const struct mc_extent_ref *find_ticket(const struct mc_rdma_peer *peer)
 {
     if (!mc_list_empty(&peer->waiting)) {
-        return mc_list_first(&peer->waiting, struct mc_rdma_req, node);
+        return &mc_list_first(&peer->waiting, struct mc_rdma_req, node)->op->extent;
     }
     if (!mc_list_empty(&peer->sent)) {
-        return mc_list_first(&peer->sent, struct mc_rdma_req, node);
+        return &mc_list_first(&peer->sent, struct mc_rdma_req, node)->op->extent;
     }
-    return NULL;
+    return mc_rdma_peer_is_down(peer) ? &peer->ticket : NULL;
 }
 
 mooncake_err mc_rdma_conn_open(struct mc_rdma_path *path)
@@ -201,6 +202,7 @@ static mooncake_err on_answer(struct mc_rdma_conn *conn, const struct mc_rdma_cm
         return mc_verbs_err(errno, path->name);
     }
     conn->state = MC_RDMA_CONN_UP;
+    path->down = false;
     conn->used_ns = mc_monotonic_ns();
     mc_gauge_add(&rdma->stats.connections, 1);
     publish(conn);
@@ -309,7 +311,7 @@ void mc_rdma_conn_on_event(void *arg, const struct mc_rdma_cm_event *event)
         mc_rdma_path_drop(path, MOONCAKE_OK); /* nobody needs it any more */
     } else {
         if (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
-            conn->ticket = find_ticket(peer)->op->extent;
+            conn->ticket = *find_ticket(peer);
         }
         err = step(conn, event);
     }

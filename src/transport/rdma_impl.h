@@ -72,6 +72,7 @@ struct mc_rdma_path {
     struct mc_rdma_place place;
     struct mc_rdma_conn *conn; /* owned; NULL: not connected */
     unsigned failures;         /* in a row */
+    bool down;                 /* the last try to connect has failed */
     uint64_t paused_until_ns;
     char why[200];                    /* what the last failure was */
     char name[MC_RDMA_PATH_NAME_LEN]; /* "mlx5_0>10.0.0.7", for messages */
@@ -89,6 +90,7 @@ struct mc_rdma_peer {
     struct mc_list sent;    /* requests that are */
     struct mc_list redo;    /* works whose connection was lost */
     unsigned reqs;
+    struct mc_extent_ref ticket; /* of the last request: lets us in again while nobody may ask */
     uint64_t starved_since_ns;
     bool pumping, again;
 };
@@ -142,7 +144,9 @@ void mc_rdma_pump_soon(struct mc_rdma_peer *peer);
 mooncake_err mc_rdma_peer_get(struct mc_rdma *rdma, const struct mc_target *target,
                               enum mc_rights right, struct mc_rdma_peer **out) MC_MUST_CHECK;
 void mc_rdma_peer_destroy(struct mc_rdma_peer *peer);
-/** May work be given to it? ERPC: all paths have failed a moment ago. */
+/** Did the last try of every path fail? Then a further one may take until its time-out. */
+bool mc_rdma_peer_is_down(const struct mc_rdma_peer *peer);
+/** May work be given to it? ERPC: all paths have failed a moment ago; they are tried again. */
 mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer) MC_MUST_CHECK;
 /** Connect, post, and end what cannot be done. */
 void mc_rdma_peer_pump(struct mc_rdma_peer *peer);

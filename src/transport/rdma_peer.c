@@ -7,7 +7,8 @@
  *   left over: with a subnet per rail this finds the rails, elsewhere every pair is as good.
  * - The first loss of a connection is answered by connecting again at once: a store that restarts
  *   loses all of them. A path that fails again is paused, longer each time, and tried again by the
- *   next request after that.
+ *   next request after that. While all paths are down that request does not wait for it: it is
+ *   refused, so that another transport does it at once, and the path comes back beside it.
  * - Works are given out one by one, each to the nearest path (by NUMA distance to the memory) with
  *   the fewest bytes under way: so large ops are striped and small ones spread.
  */
@@ -27,6 +28,8 @@
 #define LOSSES_MAX 4u
 #define STALL_MS_DEFAULT 6000u
 #define STAGING_WAIT_MS_DEFAULT 2000u
+/* How long it is remembered that a peer is down when nobody asks for it. */
+#define REMEMBER_NS (60 * MC_NS_PER_S)
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
@@ -201,6 +204,7 @@ void mc_rdma_path_drop(struct mc_rdma_path *path, mooncake_err err)
     if (err != MOONCAKE_OK) {
         (void)snprintf(path->why, sizeof(path->why), "%s", mooncake_last_error());
         path->failures += was_idle ? 0 : 1; /* the end of an idle connection is no failure */
+        path->down = !was_up;
         if (was_up) {
             mc_counter_add_owner(&path->peer->rdma->stats.reconnects, 1);
         }
@@ -269,27 +273,6 @@ static uint64_t paused_until(const struct mc_rdma_peer *peer, uint64_t now_ns)
     return first;
 }
 
-mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer)
-{
-    uint64_t now_ns = mc_monotonic_ns();
-    uint64_t until_ns = any_conn(peer) ? 0 : paused_until(peer, now_ns);
-
-    if (until_ns > 0) {
-        return mc_err_set(
-            MOONCAKE_ERPC, "segment %s: no RDMA path to it works (%s%s); next try in %llu ms",
-            peer->name, peer->paths[0].why, peer->paths_count > 1 ? "; others failed, too" : "",
-            (unsigned long long)mc_left_ms(now_ns, until_ns));
-    }
-    return MOONCAKE_OK;
-}
-
-/* ---- pumping --------------------------------------------------------------------------------- */
-
-static bool has_work(const struct mc_rdma_peer *peer)
-{
-    return !mc_list_empty(&peer->redo) || !mc_list_empty(&peer->waiting);
-}
-
 static void open_paths(struct mc_rdma_peer *peer)
 {
     uint64_t now_ns = mc_monotonic_ns();
@@ -305,6 +288,44 @@ static void open_paths(struct mc_rdma_peer *peer)
             }
         }
     }
+}
+
+bool mc_rdma_peer_is_down(const struct mc_rdma_peer *peer)
+{
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        if (!peer->paths[i].down) {
+            return false;
+        }
+    }
+    return true;
+}
+
+mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer)
+{
+    uint64_t now_ns = mc_monotonic_ns();
+    uint64_t until_ns = any_conn(peer) ? 0 : paused_until(peer, now_ns);
+
+    if (mc_rdma_peer_is_down(peer)) {
+        open_paths(peer);
+        return mc_err_set(MOONCAKE_ERPC,
+                          "segment %s: no RDMA path to it works (last tried: %s); it is tried "
+                          "again meanwhile",
+                          peer->name, peer->paths[0].name);
+    }
+    if (until_ns > 0) {
+        return mc_err_set(
+            MOONCAKE_ERPC, "segment %s: no RDMA path to it works (%s%s); next try in %llu ms",
+            peer->name, peer->paths[0].why, peer->paths_count > 1 ? "; others failed, too" : "",
+            (unsigned long long)mc_left_ms(now_ns, until_ns));
+    }
+    return MOONCAKE_OK;
+}
+
+/* ---- pumping --------------------------------------------------------------------------------- */
+
+static bool has_work(const struct mc_rdma_peer *peer)
+{
+    return !mc_list_empty(&peer->redo) || !mc_list_empty(&peer->waiting);
 }
 
 /* The first work to be done: one that is to be done again, else the next of a request. */
@@ -484,5 +505,8 @@ bool mc_rdma_peer_look_after(struct mc_rdma_peer *peer, uint64_t now_ns)
     }
     end_starved(peer, now_ns);
     mc_rdma_peer_pump(peer);
+    if (mc_rdma_peer_is_down(peer)) {
+        now_ns = now_ns > REMEMBER_NS ? now_ns - REMEMBER_NS : 0;
+    }
     return peer->reqs == 0 && !any_conn(peer) && paused_until(peer, now_ns) == 0;
 }

@@ -180,6 +180,7 @@ mooncake_err mc_rdma_req_create(struct mc_rdma_peer *peer, struct mc_xfer_op *op
     write_header(req);
     mc_list_add_tail(&peer->waiting, &req->node);
     peer->reqs++;
+    peer->ticket = op->extent;
     *out = req;
     return MOONCAKE_OK;
 }
