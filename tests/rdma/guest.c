@@ -104,6 +104,29 @@ struct rdma_resources count_resources(void)
     return sum;
 }
 
+/* "link rxea0/1 lqpn 17 rqpn 18 type RC state RTS ...": the device and the first number name it. */
+uint64_t queue_pairs_fingerprint(void)
+{
+    FILE *pipe = popen("rdma resource show qp", "re");
+    uint64_t sum = 0;
+    char line[400];
+
+    assert_non_null(pipe);
+    while (fgets(line, sizeof(line), pipe) != NULL) {
+        char *end = strstr(line, " rqpn");
+        uint64_t hash = 14695981039346656037u;
+
+        end = end != NULL ? end : strstr(line, " type");
+        assert_non_null(end);
+        for (const char *at = line; at < end; at++) {
+            hash = (hash ^ (uint8_t)*at) * 1099511628211u;
+        }
+        sum += hash;
+    }
+    assert_int_equal(pclose(pipe), 0);
+    return sum;
+}
+
 bool guest_is_slow(void)
 {
     struct utsname names;

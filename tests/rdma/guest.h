@@ -30,6 +30,10 @@ struct rdma_resources {
 /** Of all devices together, as "rdma resource show" has it. */
 struct rdma_resources count_resources(void);
 
+/** A number that tells whether the same queue pairs are there: it changes when one comes, goes, or
+ * is replaced by another. */
+uint64_t queue_pairs_fingerprint(void);
+
 /** Is this the slow, emulated machine? Then tests move less. */
 bool guest_is_slow(void);
 

@@ -1,0 +1,166 @@
+/* What is left when connections have come and gone: nothing. */
+#include "rdma/scene.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CYCLES 200u
+#define LEN ((size_t)64 << 10)
+
+static struct scene scene;
+
+struct leftovers {
+    struct rdma_resources kernel;
+    unsigned store_descriptors, own_descriptors;
+};
+
+static struct leftovers look(void)
+{
+    return (struct leftovers){
+        .kernel = count_resources(),
+        .store_descriptors = process_costs(scene.pool.stores[0].pid).descriptors,
+        .own_descriptors = count_descriptors(),
+    };
+}
+
+static void show(const char *when, const struct leftovers *l)
+{
+    print_message("           %s: pd %u cq %u qp %u cm_id %u mr %u ctx %u, descriptors: store %u, "
+                  "client %u\n",
+                  when, l->kernel.pds, l->kernel.cqs, l->kernel.qps, l->kernel.cm_ids,
+                  l->kernel.mrs, l->kernel.contexts, l->store_descriptors, l->own_descriptors);
+}
+
+static bool is_as_before(void *arg)
+{
+    const struct leftovers *before = arg, now = look();
+
+    return now.kernel.pds == before->kernel.pds && now.kernel.cqs == before->kernel.cqs &&
+           now.kernel.qps == before->kernel.qps && now.kernel.cm_ids == before->kernel.cm_ids &&
+           now.kernel.mrs == before->kernel.mrs && now.kernel.contexts == before->kernel.contexts &&
+           now.store_descriptors == before->store_descriptors &&
+           now.own_descriptors == before->own_descriptors;
+}
+
+static bool has_no_client(void *arg)
+{
+    const struct rdma_resources *alone = arg;
+
+    return count_resources().qps == alone->qps;
+}
+
+/* A pool that has had its first clients, so that what is made once has been made, and has none. */
+static struct leftovers open_scene(void)
+{
+    struct rdma_resources alone;
+    struct leftovers before;
+    mooncake_client *client;
+
+    scene_open(&scene, 2, 1, "16MiB");
+    alone = count_resources();
+    client = scene_client(&scene, "rdma", 0);
+    put_filled(client, "key", LEN, 1);
+    get_filled(client, "key", LEN, 1);
+    mooncake_client_close(client);
+    assert_true(wait_until(has_no_client, &alone, 20));
+    before = look();
+    show("before", &before);
+    return before;
+}
+
+static void expect_as_before(struct leftovers *before)
+{
+    if (!wait_until(is_as_before, before, 30)) {
+        struct leftovers after = look();
+
+        show("after ", &after);
+        fail_msg("something was left behind");
+    }
+}
+
+static void cycle(void)
+{
+    mooncake_client *client = scene_client(&scene, "rdma", 0);
+
+    get_filled(client, "key", LEN, 1);
+    mooncake_client_close(client);
+}
+
+static void connections__leave_nothing_behind(void **state)
+{
+    unsigned cycles = guest_is_slow() ? CYCLES / 4 : CYCLES;
+    struct leftovers before = open_scene();
+
+    (void)state;
+    for (unsigned i = 0; i < cycles; i++) {
+        cycle();
+    }
+    expect_as_before(&before);
+    scene_close(&scene);
+}
+
+/* In a child: connect, say so, and read until killed. */
+static _Noreturn void be_reader(int say)
+{
+    mooncake_client_options options;
+    mooncake_client *client = NULL;
+    static uint8_t bytes[LEN];
+    mooncake_err err;
+
+    scene_client_options(&scene, "rdma", &options);
+    err = mooncake_client_open(&options, &client);
+    while (err == MOONCAKE_OK) {
+        err = mooncake_get_into(client, "key", bytes, LEN, 0, NULL);
+        if (err == MOONCAKE_OK && say >= 0) {
+            err = write(say, "", 1) == 1 ? MOONCAKE_OK : MOONCAKE_EINTERNAL;
+            (void)close(say);
+            say = -1;
+        }
+    }
+    _exit(1);
+}
+
+static void kill_a_client_that_reads(void)
+{
+    int pipes[2], status = 0;
+    char byte;
+    pid_t pid;
+
+    assert_int_equal(pipe(pipes), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)close(pipes[0]);
+        be_reader(pipes[1]);
+    }
+    (void)close(pipes[1]);
+    assert_int_equal(read(pipes[0], &byte, 1), 1);
+    (void)close(pipes[0]);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+}
+
+static void killed_clients__leave_nothing_behind(void **state)
+{
+    unsigned kills = guest_is_slow() ? 5 : 20;
+    struct leftovers before = open_scene();
+
+    (void)state;
+    for (unsigned i = 0; i < kills; i++) {
+        kill_a_client_that_reads();
+    }
+    expect_as_before(&before);
+    scene_close(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections__leave_nothing_behind),
+        cmocka_unit_test(killed_clients__leave_nothing_behind),
+    };
+
+    return cmocka_run_group_tests_name("rdma cycles", tests, NULL, NULL);
+}

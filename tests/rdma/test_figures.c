@@ -1,0 +1,279 @@
+/*
+ * Figures for people, beside a few bounds that hold on any machine. Soft-RoCE says nothing about
+ * the speed of a network card, so what is told is what the library does for one operation, and how
+ * near it comes to plain verbs in the same guest.
+ *
+ * Run as "test_rdma_figures gets MASTER COUNT" it only opens a client and gets COUNT times, for
+ * strace and valgrind to count.
+ */
+#include "rdma/scene.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rdma/raw_verbs.h"
+
+#define LEN ((size_t)256 << 10)
+#define VALUES 64u
+#define TOTAL (VALUES * LEN)
+#define DEPTH 16u
+
+static struct scene scene;
+
+static int open_scene(void **state)
+{
+    (void)state;
+    scene_open(&scene, 1, 1, "24MiB");
+    return 0;
+}
+
+static int close_scene(void **state)
+{
+    (void)state;
+    scene_close(&scene);
+    return 0;
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* ---- beside plain verbs ---------------------------------------------------------------------- */
+
+struct batch {
+    char names[VALUES][24];
+    const char *keys[VALUES];
+    void *to[VALUES];
+    uint64_t lens[VALUES];
+    mooncake_err results[VALUES];
+    uint8_t *memory; /* TOTAL */
+};
+
+static void open_batch(struct batch *batch, mooncake_client *client)
+{
+    batch->memory = calloc(1, TOTAL);
+    assert_non_null(batch->memory);
+    for (unsigned i = 0; i < VALUES; i++) {
+        (void)snprintf(batch->names[i], sizeof(batch->names[i]), "value-%u", i);
+        batch->keys[i] = batch->names[i];
+        batch->to[i] = batch->memory + i * LEN;
+        batch->lens[i] = LEN;
+        put_filled(client, batch->keys[i], LEN, i);
+    }
+    assert_int_equal(mooncake_register_buffer(client, batch->memory, TOTAL), MOONCAKE_OK);
+}
+
+static uint64_t time_batch(struct batch *batch, mooncake_client *client)
+{
+    uint64_t began_us = now_us();
+
+    assert_int_equal(mooncake_batch_get_into(client, batch->keys, batch->to, batch->lens, VALUES, 0,
+                                             batch->results, NULL),
+                     MOONCAKE_OK);
+    began_us = now_us() - began_us;
+    for (unsigned i = 0; i < VALUES; i++) {
+        assert_int_equal(batch->results[i], MOONCAKE_OK);
+        assert_true(is_filled(batch->to[i], LEN, i));
+    }
+    return began_us;
+}
+
+struct raw {
+    struct raw_end a, b;
+    uint8_t *there, *here; /* TOTAL each */
+    struct ibv_mr *there_mr, *here_mr;
+};
+
+static void open_raw(struct raw *raw)
+{
+    raw_connect(&raw->a, &raw->b, host_a[0], host_b[0]);
+    raw->there = calloc(1, TOTAL);
+    raw->here = calloc(1, TOTAL);
+    raw->there_mr =
+        raw_register(&raw->b, raw->there, TOTAL, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+    raw->here_mr = raw_register(&raw->a, raw->here, TOTAL, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void close_raw(struct raw *raw)
+{
+    raw_close(&raw->a);
+    raw_close(&raw->b);
+    (void)ibv_dereg_mr(raw->there_mr);
+    (void)ibv_dereg_mr(raw->here_mr);
+    free(raw->there);
+    free(raw->here);
+}
+
+/* The same reads with nothing around them. */
+static uint64_t time_raw(struct raw *raw)
+{
+    uint64_t began_us = now_us();
+    unsigned posted = 0, finished = 0;
+
+    while (finished < VALUES) {
+        if (posted < VALUES && posted - finished < DEPTH) {
+            struct ibv_sge local = {.addr = (uintptr_t)raw->here + posted * LEN,
+                                    .length = (uint32_t)LEN,
+                                    .lkey = raw->here_mr->lkey};
+
+            raw_post(&raw->a, IBV_WR_RDMA_READ, &local, (uintptr_t)raw->there + posted * LEN,
+                     raw->there_mr->rkey);
+            posted++;
+        } else {
+            assert_int_equal(raw_await(&raw->a, 60), IBV_WC_SUCCESS);
+            finished++;
+        }
+    }
+    return now_us() - began_us;
+}
+
+static mooncake_client *client_that_verifies(mooncake_verify verify)
+{
+    mooncake_client_options options;
+    mooncake_client *client = NULL;
+
+    scene_client_options(&scene, "rdma", &options);
+    options.verify = verify;
+    assert_int_equal(mooncake_client_open(&options, &client), MOONCAKE_OK);
+    return client;
+}
+
+/* The best of several, turn by turn, so that other load of the machine meets both. */
+static void batch_get__comes_near_plain_reads(void **state)
+{
+    mooncake_client *clients[2] = {client_that_verifies(MOONCAKE_VERIFY_FULL),
+                                   client_that_verifies(MOONCAKE_VERIFY_NONE)};
+    static struct batch batches[2];
+    uint64_t best_us[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    unsigned rounds = guest_is_slow() ? 2 : 8;
+    struct raw raw;
+
+    (void)state;
+    open_raw(&raw);
+    for (unsigned i = 0; i < 2; i++) {
+        open_batch(&batches[i], clients[i]);
+    }
+    for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned i = 0; i < 3; i++) {
+            uint64_t us = i == 2 ? time_raw(&raw) : time_batch(&batches[i], clients[i]);
+
+            best_us[i] = us < best_us[i] ? us : best_us[i];
+        }
+    }
+    print_message("           %u x %zu KiB: plain READs %" PRIu64 " MB/s; batch get %" PRIu64
+                  " MB/s (%.2f of it), unverified %" PRIu64 " MB/s (%.2f)\n",
+                  VALUES, LEN >> 10, TOTAL / best_us[2], TOTAL / best_us[0],
+                  (double)best_us[2] / (double)best_us[0], TOTAL / best_us[1],
+                  (double)best_us[2] / (double)best_us[1]);
+    assert_true(best_us[0] < 3 * best_us[2]);
+    for (unsigned i = 0; i < 2; i++) {
+        mooncake_client_close(clients[i]);
+        free(batches[i].memory);
+    }
+    close_raw(&raw);
+}
+
+/* ---- of one operation ------------------------------------------------------------------------ */
+
+static int only_get(const char *master, unsigned count)
+{
+    mooncake_client_options options;
+    mooncake_client *client = NULL;
+    uint8_t *bytes = malloc(LEN);
+    mooncake_err err;
+
+    mooncake_client_options_init(&options);
+    options.master = master;
+    options.transport = "rdma";
+    options.rdma_devices = "rxea0";
+    options.tool = true;
+    err = mooncake_client_open(&options, &client);
+    if (err == MOONCAKE_OK) {
+        err = mooncake_register_buffer(client, bytes, LEN);
+    }
+    for (unsigned i = 0; err == MOONCAKE_OK && i < count; i++) {
+        err = mooncake_get_into(client, "key", bytes, LEN, 0, NULL);
+    }
+    mooncake_client_close(client);
+    free(bytes);
+    return err == MOONCAKE_OK ? 0 : 1;
+}
+
+/* What @p command counts of a client that gets @p count times: the first number that awk finds with
+ * @p pick in the file FILE. -1: the tool is not here. */
+static double counted(const char *command, const char *pick, unsigned count)
+{
+    char text[700], file[100];
+    double number = -1;
+    FILE *pipe;
+
+    (void)snprintf(file, sizeof(file), "%s/count", scene.pool.dir);
+    (void)snprintf(text, sizeof(text), "FILE=%s; %s /proc/%d/exe gets %s %u >$FILE.out 2>&1 && %s",
+                   file, command, (int)getpid(), scene.pool.master_address, count, pick);
+    pipe = popen(text, "re");
+    assert_non_null(pipe);
+    if (fscanf(pipe, "%lf", &number) != 1) {
+        number = -1;
+    }
+    (void)pclose(pipe);
+    (void)snprintf(text, sizeof(text), "rm -f %s %s.out", file, file);
+    (void)!system(text);
+    return number;
+}
+
+static void tell(const char *what, const char *command, const char *pick, unsigned few,
+                 unsigned many)
+{
+    double first = counted(command, pick, few), second = counted(command, pick, many);
+
+    if (first < 0 || second < 0) {
+        print_message("           %s of one get: not counted here\n", what);
+        return;
+    }
+    print_message("           %s of one get on the client: %.1f\n", what,
+                  (second - first) / (many - few));
+}
+
+static void one_get__costs_little(void **state)
+{
+    mooncake_client *client = scene_client(&scene, "rdma", 0);
+    struct process_costs before, after;
+    unsigned many = guest_is_slow() ? 20 : 220;
+
+    (void)state;
+    put_filled(client, "key", LEN, 1);
+    mooncake_client_close(client);
+    before = process_costs(scene.pool.stores[0].pid);
+    tell("system calls", "strace -f -c -o $FILE", "awk '$NF == \"total\" {print $4}' $FILE", 20,
+         20 + many);
+    after = process_costs(scene.pool.stores[0].pid);
+    print_message("           store meanwhile: %" PRIu64 " ticks of its own time, %" PRIu64
+                  " wake-ups, for %u gets\n",
+                  after.user_ticks - before.user_ticks,
+                  after.voluntary_switches - before.voluntary_switches, 40 + many);
+    if (!guest_is_slow()) {
+        tell("instructions", "valgrind --tool=callgrind --callgrind-out-file=/dev/null",
+             "awk '/Collected/ {print $NF}' $FILE.out", 20, 120);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_get__costs_little),
+        cmocka_unit_test(batch_get__comes_near_plain_reads),
+    };
+
+    if (argc == 4 && strcmp(argv[1], "gets") == 0) {
+        return only_get(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+    }
+    return cmocka_run_group_tests_name("rdma figures", tests, open_scene, close_scene);
+}

@@ -1,0 +1,215 @@
+/* What a store's fate means to a client that talks RDMA to it: killed, frozen, restarted, leaving
+ * under a running stream. And what it costs the store to be read. */
+#include "rdma/scene.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN ((size_t)1 << 20)
+#define CALL_MS 15000u
+
+static struct scene scene;
+static mooncake_client *client;
+
+static int open_scene(void **state)
+{
+    (void)state;
+    scene_open(&scene, 2, 1, "16MiB");
+    client = scene_client(&scene, "rdma", CALL_MS);
+    return 0;
+}
+
+static int close_scene(void **state)
+{
+    (void)state;
+    mooncake_client_close(client);
+    scene_close(&scene);
+    return 0;
+}
+
+static struct process_costs cost_of_gets(const uint8_t *expected, uint8_t *bytes, unsigned times)
+{
+    pid_t pid = scene.pool.stores[0].pid;
+    struct process_costs before = process_costs(pid), after;
+
+    for (unsigned i = 0; i < times; i++) {
+        uint64_t got = 0;
+
+        assert_int_equal(mooncake_get_into(client, "key", bytes, LEN, 0, &got), MOONCAKE_OK);
+    }
+    assert_memory_equal(bytes, expected, LEN);
+    after = process_costs(pid);
+    after.user_ticks -= before.user_ticks;
+    after.voluntary_switches -= before.voluntary_switches;
+    return after;
+}
+
+/* Its own time and wake-ups; the kernel's work at the device is another matter, and with soft-RoCE
+ * a large one. A store that served each read would wake for each; beyond what it does each second,
+ * it must not wake at all. */
+static void store__sleeps_while_its_bytes_are_read(void **state)
+{
+    unsigned few = 2, many = guest_is_slow() ? 20 : 120;
+    uint8_t *in = malloc(LEN), *out = malloc(LEN);
+    struct process_costs little, much;
+    uint64_t began_ms, seconds;
+
+    (void)state;
+    fill(in, LEN, 4);
+    assert_int_equal(mooncake_put(client, "key", in, LEN, NULL, 0), MOONCAKE_OK);
+    (void)cost_of_gets(in, out, 1); /* connections are made by now */
+    little = cost_of_gets(in, out, few);
+    began_ms = now_ms();
+    much = cost_of_gets(in, out, many);
+    seconds = 1 + (now_ms() - began_ms) / 1000;
+    print_message("           %u MiB: %llu ticks, %llu wake-ups; %u MiB in %llu s: %llu ticks, "
+                  "%llu wake-ups\n",
+                  few, (unsigned long long)little.user_ticks,
+                  (unsigned long long)little.voluntary_switches, many, (unsigned long long)seconds,
+                  (unsigned long long)much.user_ticks, (unsigned long long)much.voluntary_switches);
+    assert_true(much.voluntary_switches <= little.voluntary_switches + 20 * seconds);
+    assert_true(much.voluntary_switches < many || guest_is_slow());
+    assert_true(much.user_ticks <= little.user_ticks + 2 + seconds);
+    free(in);
+    free(out);
+}
+
+static void frozen_store__is_still_read(void **state)
+{
+    (void)state;
+    put_filled(client, "key", LEN, 1);
+    get_filled(client, "key", LEN, 1);
+    daemon_freeze(&scene.pool.stores[0]);
+    get_filled(client, "key", LEN, 1); /* the device reads; nobody need be awake */
+    daemon_wake(&scene.pool.stores[0]);
+    put_filled(client, "other", LEN, 2);
+    get_filled(client, "other", LEN, 2);
+}
+
+static void killed_store__is_a_named_error_in_time_and_a_new_one_serves(void **state)
+{
+    uint64_t began_ms;
+    mooncake_err err;
+
+    (void)state;
+    put_filled(client, "key", LEN, 1);
+    get_filled(client, "key", LEN, 1);
+    daemon_kill(&scene.pool.stores[0]);
+    began_ms = now_ms();
+    err = try_get_filled(client, "key", LEN, 1);
+    print_message("           %s after %llu ms: %s\n", mooncake_err_name(err),
+                  (unsigned long long)(now_ms() - began_ms), mooncake_last_error());
+    assert_true(err == MOONCAKE_ETRANSFER || err == MOONCAKE_ENOENT || err == MOONCAKE_ETIMEDOUT);
+    assert_true(now_ms() - began_ms <= CALL_MS + 2000);
+
+    scene_start_store(&scene, 0);
+    began_ms = now_ms();
+    do { /* until the master gives the dead one up, it may still place there */
+        uint8_t *bytes = malloc(LEN);
+
+        fill(bytes, LEN, 7);
+        err = mooncake_put(client, "fresh", bytes, LEN, NULL, 0);
+        free(bytes);
+    } while (err != MOONCAKE_OK && now_ms() - began_ms < 60000);
+    assert_int_equal(err, MOONCAKE_OK);
+    get_filled(client, "fresh", LEN, 7);
+}
+
+/* Its memory is taken from the devices while they read it. */
+static void leaving_store__ends_a_running_stream_without_a_wrong_byte(void **state)
+{
+    uint64_t deadline_ms;
+    unsigned good = 0;
+    mooncake_err err = MOONCAKE_OK;
+
+    (void)state;
+    put_filled(client, "key", LEN, 1);
+    for (; good < 3; good++) {
+        get_filled(client, "key", LEN, 1);
+    }
+    assert_int_equal(kill(scene.pool.stores[0].pid, SIGTERM), 0);
+    deadline_ms = now_ms() + 60000;
+    while (err == MOONCAKE_OK) {
+        assert_true(now_ms() < deadline_ms);
+        err = try_get_filled(client, "key", LEN, 1);
+        good++;
+    }
+    print_message("           %u reads, then %s\n", good - 1, mooncake_err_name(err));
+    assert_true(err == MOONCAKE_ENOENT || err == MOONCAKE_ETRANSFER);
+    assert_int_equal(daemon_stop(&scene.pool.stores[0]), 0);
+}
+
+/* In a child: read for ever, and compare each byte. A lost store is a good end. */
+static _Noreturn void be_reader(void)
+{
+    mooncake_client_options options;
+    mooncake_client *own = NULL;
+    uint8_t *bytes = malloc(LEN);
+    mooncake_err err;
+
+    scene_client_options(&scene, "rdma", &options);
+    options.timeout_ms = CALL_MS;
+    err = mooncake_client_open(&options, &own);
+    while (err == MOONCAKE_OK) {
+        uint64_t got = 0;
+
+        err = mooncake_get_into(own, "key", bytes, LEN, 0, &got);
+        if (err == MOONCAKE_OK && (got != LEN || !is_filled(bytes, LEN, 1))) {
+            _exit(2);
+        }
+    }
+    mooncake_client_close(own);
+    _exit(err == MOONCAKE_ENOENT || err == MOONCAKE_ETRANSFER ? 0 : 1);
+}
+
+static pid_t start_reader(void)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        be_reader();
+    }
+    return pid;
+}
+
+static void leaving_store__under_several_readers_ends_well(void **state)
+{
+    pid_t readers[3];
+
+    (void)state;
+    put_filled(client, "key", LEN, 1);
+    mooncake_client_close(client); /* devices that are open are no good in a child */
+    for (unsigned i = 0; i < 3; i++) {
+        readers[i] = start_reader();
+    }
+    client = scene_client(&scene, "rdma", CALL_MS);
+    for (unsigned i = 0; i < 5; i++) {
+        get_filled(client, "key", LEN, 1);
+    }
+    assert_int_equal(daemon_stop(&scene.pool.stores[0]), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        int status = -1;
+
+        assert_int_equal(waitpid(readers[i], &status, 0), readers[i]);
+        assert_int_equal(status, 0);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_scene, close_scene)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(store__sleeps_while_its_bytes_are_read),
+        TEST(frozen_store__is_still_read),
+        TEST(killed_store__is_a_named_error_in_time_and_a_new_one_serves),
+        TEST(leaving_store__ends_a_running_stream_without_a_wrong_byte),
+        TEST(leaving_store__under_several_readers_ends_well),
+    };
+
+    return cmocka_run_group_tests_name("rdma stores", tests, NULL, NULL);
+}
