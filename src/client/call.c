@@ -1,5 +1,6 @@
 /* The frame around a public call, and questions to the master. */
 #include "client/call.h"
+#include "client/report.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -62,6 +63,7 @@ mooncake_err mc_call_begin(mooncake_client *client, uint32_t timeout_ms, struct 
 
 mooncake_err mc_call_end(struct mc_call *call, const char *what, mooncake_err err)
 {
+    mc_report_flush(call);
     mc_engine_return(&call->client->engines, &call->engine);
     mc_client_leave(call->client);
     if (err == MOONCAKE_OK) {

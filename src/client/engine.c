@@ -11,6 +11,7 @@
 /* Bytes that one engine's replies may take at a time: two replies at the wire's limit, unpacked. */
 #define WINDOW_ARENA_MAX ((size_t)512 << 20)
 #define REPORT_ARENA_MAX ((size_t)64 << 10)
+#define FINDINGS_ARENA_MAX ((size_t)512 << 10) /* MC_FINDINGS_MAX of the longest keys */
 
 /* A connection that no call has used for so long is closed when the engine is next borrowed. */
 #define IDLE_CLOSE_MS 60000u
@@ -46,6 +47,7 @@ static void destroy_engine(struct mc_engine **engine_ptr)
     mc_loop_destroy(&engine->loop);
     mc_arena_fini(&engine->arena);
     mc_arena_fini(&engine->report_arena);
+    mc_arena_fini(&engine->findings_arena);
     for (unsigned i = 0; i < MC_WINDOWS_MAX; i++) {
         mc_arena_fini(&engine->windows[i]);
     }
@@ -72,6 +74,7 @@ static mooncake_err create_engine(const struct mc_engine_options *options, struc
     mc_list_init(&engine->node);
     mc_arena_init(&engine->arena, 0);
     mc_arena_init(&engine->report_arena, REPORT_ARENA_MAX);
+    mc_arena_init(&engine->findings_arena, FINDINGS_ARENA_MAX);
     for (unsigned i = 0; i < MC_WINDOWS_MAX; i++) {
         mc_arena_init(&engine->windows[i], WINDOW_ARENA_MAX);
     }

@@ -22,6 +22,10 @@
  * master. */
 #define MC_WINDOWS_MAX 2u
 
+/* Findings that wait for the end of their call. Beyond that they are forgotten: what is damaged is
+ * found again by the next reader. */
+#define MC_FINDINGS_MAX 64u
+
 struct mc_engine {
     struct mc_list node; /* in the pool's idle list */
     uint64_t returned_ns;
@@ -36,11 +40,15 @@ struct mc_engine {
     void (*on_alarm)(void *arg);
     void *alarm_arg;
 
-    /* A report to the master on its way; it may outlive the call that made it. */
+    /* A report to the master on its way; it may outlive the call that made it. And what the next
+     * one will say. */
     struct mc_master_call report;
     struct mc_arena report_arena;
     struct mc_status_reply report_reply;
     bool report_under_way;
+    struct mc_report_item findings[MC_FINDINGS_MAX];
+    size_t findings_count;
+    struct mc_arena findings_arena; /* their keys */
 };
 
 struct mc_engine_options {

@@ -1,5 +1,8 @@
-/* Fire-and-forget reports on the engine's own connection. */
+/* Fire-and-forget reports on the engine's own connection. Damage is told at the end of the call,
+ * all of a batch at once. */
 #include "client/report.h"
+
+#include <string.h>
 
 #include "base/log.h"
 
@@ -20,14 +23,15 @@ static void on_reported(struct mc_master_call *call, mooncake_err err)
     }
 }
 
-static void send_report(struct mc_call *call, const struct mc_report_item *item)
+void mc_report_flush(struct mc_call *call)
 {
     struct mc_engine *engine = call->engine;
-    struct mc_report_request request = {
-        .client_id = call->client->client_id, .items = item, .count = 1};
+    struct mc_report_request request = {.client_id = call->client->client_id,
+                                        .items = engine->findings,
+                                        .count = engine->findings_count};
 
-    if (engine->report_under_way || !mc_rpc_client_is_up(engine->stub.rpc)) {
-        return;
+    if (request.count == 0 || engine->report_under_way || !mc_rpc_client_is_up(engine->stub.rpc)) {
+        return; /* what has been found stays for the next time */
     }
     mc_arena_reset(&engine->report_arena);
     mc_master_call_init(&engine->report, &engine->report_arena,
@@ -37,6 +41,26 @@ static void send_report(struct mc_call *call, const struct mc_report_item *item)
         engine->report_under_way = true;
         mc_rpc_client_flush(engine->stub.rpc);
     }
+    engine->findings_count = 0;
+    mc_arena_reset(&engine->findings_arena);
+}
+
+static void add_finding(struct mc_engine *engine, struct mc_report_item item)
+{
+    char *key = NULL;
+
+    if (engine->findings_count == MC_FINDINGS_MAX) {
+        return;
+    }
+    if (item.key.len > 0) {
+        key = mc_arena_alloc(&engine->findings_arena, item.key.len);
+        if (key == NULL) {
+            return;
+        }
+        memcpy(key, item.key.bytes, item.key.len);
+        item.key.bytes = key;
+    }
+    engine->findings[engine->findings_count++] = item;
 }
 
 void mc_report_failure(struct mc_call *call, const struct mc_xfer_op *op, const struct mc_key *key,
@@ -66,6 +90,9 @@ void mc_report_failure(struct mc_call *call, const struct mc_xfer_op *op, const 
         mc_log_warn("client.transfer", "segment=%s addresses=\"%s\" key=\"%s\" err=%s",
                     op->target->name, op->target->addresses, mc_key_print(key, text, sizeof(text)),
                     mooncake_err_name(op->err));
-        send_report(call, &item);
+        add_finding(call->engine, item);
+        if (item.reason != MOONCAKE_ECHECKSUM) { /* others suffer from it now */
+            mc_report_flush(call);
+        }
     }
 }

@@ -1,10 +1,13 @@
 /* See the header. */
 #include "integration/contract.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -245,6 +248,52 @@ void contract_status(struct contract *c, mooncake_pool_status *out_status)
     assert_int_equal(mooncake_admin_status(c->client, 5000, out_status), MOONCAKE_OK);
 }
 
+void contract_metrics(struct contract *c, char *page, size_t cap)
+{
+    static const char request[] = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t len = 0;
+    ssize_t n;
+
+    assert_true(fd >= 0);
+    address.sin_port = htons(daemon_port(&c->pool.master, "metrics_port"));
+    assert_int_equal(connect(fd, (struct sockaddr *)(void *)&address, sizeof(address)), 0);
+    assert_int_equal(write(fd, request, sizeof(request) - 1), sizeof(request) - 1);
+    while (len + 1 < cap && (n = read(fd, page + len, cap - 1 - len)) > 0) {
+        len += (size_t)n;
+    }
+    (void)close(fd);
+    page[len] = '\0';
+    assert_true(len + 1 < cap);
+}
+
+uint64_t metric_of(const char *page, const char *name)
+{
+    char line[100];
+    const char *at;
+
+    (void)snprintf(line, sizeof(line), "\nmooncake_master_%s ", name);
+    at = strstr(page, line);
+    if (at == NULL) {
+        fail_msg("no metric %s", name);
+        return 0;
+    }
+    return strtoull(at + strlen(line), NULL, 10);
+}
+
+static void check_lookups(struct contract *c)
+{
+    static char page[256 << 10];
+
+    contract_metrics(c, page, sizeof(page));
+    assert_int_equal(metric_of(page, "hits_total") + metric_of(page, "misses_total"),
+                     metric_of(page, "lookups_total"));
+    assert_int_equal(metric_of(page, "query_hits_total") + metric_of(page, "exist_hits_total"),
+                     metric_of(page, "hits_total"));
+    assert_true(metric_of(page, "lookups_total") > 0);
+}
+
 void contract_check_books(struct contract *c)
 {
     mooncake_space_status space = {.struct_size = sizeof(space)};
@@ -257,6 +306,7 @@ void contract_check_books(struct contract *c)
     assert_int_equal(space.free + space.evictable + space.leased + space.soft_pinned +
                          space.hard_pinned + space.writing + space.parked + space.unplaceable,
                      space.capacity);
+    check_lookups(c);
 }
 
 static void check_alive(struct daemon *daemon)

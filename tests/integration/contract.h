@@ -43,7 +43,11 @@ void contract_check(struct contract *c);
 /** A client of its own, with this default deadline; transport NULL: the pool's. */
 mooncake_client *contract_open(struct contract *c, const char *transport, uint32_t timeout_ms);
 void contract_status(struct contract *c, mooncake_pool_status *out_status);
-/** Fails the case if the master's books differ from a recount. */
+/** The page of the master's metrics, NUL-terminated. */
+void contract_metrics(struct contract *c, char *page, size_t cap);
+/** A value on that page: mooncake_master_<name>. */
+uint64_t metric_of(const char *page, const char *name);
+/** Fails the case if the master's books differ from a recount, or hits and misses from lookups. */
 void contract_check_books(struct contract *c);
 
 /* Values that describe themselves: every 32 bytes name their key, version and place. */

@@ -99,18 +99,16 @@ static void launch(struct daemon *daemon, char **argv, unsigned last)
     }
 }
 
-void daemon_await(struct daemon *daemon, const char *port_name)
+uint16_t daemon_port(const struct daemon *daemon, const char *port_name)
 {
     unsigned port = 0;
     char line[100];
-    FILE *file;
+    FILE *file = fopen(daemon->port_file, "re");
 
-    assert_true(wait_until(has_ports_or_is_dead, daemon, START_SECONDS));
-    file = fopen(daemon->port_file, "re");
     if (file == NULL) {
         print_log(daemon);
         fail_msg("%s did not start", daemon->name);
-        return;
+        return 0;
     }
     while (fgets(line, sizeof(line), file) != NULL) {
         size_t len = strlen(port_name);
@@ -121,7 +119,13 @@ void daemon_await(struct daemon *daemon, const char *port_name)
     }
     (void)fclose(file);
     assert_in_range(port, 1, 65535);
-    daemon->port = (uint16_t)port;
+    return (uint16_t)port;
+}
+
+void daemon_await(struct daemon *daemon, const char *port_name)
+{
+    assert_true(wait_until(has_ports_or_is_dead, daemon, START_SECONDS));
+    daemon->port = daemon_port(daemon, port_name);
 }
 
 bool daemon_runs(struct daemon *daemon, int *out_status)

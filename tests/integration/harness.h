@@ -50,6 +50,8 @@ void pool_start_store(struct pool *pool, unsigned index, const char *size);
 void pool_launch_store(struct pool *pool, unsigned index, const char *const *flags);
 /** Wait until a daemon that was launched serves. */
 void daemon_await(struct daemon *daemon, const char *port_name);
+/** A port that a daemon which serves has written down. */
+uint16_t daemon_port(const struct daemon *daemon, const char *port_name);
 /** Is it running? Notices and remembers (in *out_status) when it has ended by itself. */
 bool daemon_runs(struct daemon *daemon, int *out_status);
 

@@ -397,97 +397,6 @@ static void key__that_exists_stays_readable_for_the_lease_under_pressure(void **
     contract_check(c);
 }
 
-/* ---- damage ------------------------------------------------------------------------------ */
-
-struct places {
-    uint16_t ports[2];
-    uint64_t offsets[2];
-    size_t count;
-};
-
-static void see_places(void *arg, const mooncake_key_status *status)
-{
-    struct places *places = arg;
-
-    places->count = status->extents_count < 2 ? status->extents_count : 2;
-    for (size_t i = 0; i < places->count; i++) {
-        const char *port = strrchr(status->extents[i].segment, ':');
-
-        assert_non_null(port);
-        places->ports[i] = (uint16_t)strtoul(port + 1, NULL, 10);
-        places->offsets[i] = status->extents[i].offset;
-    }
-}
-
-/* Turns one byte in the memory that a store lends. */
-static void damage(const struct daemon *store, uint64_t offset)
-{
-    char path[80], target[80];
-    unsigned damaged = 0;
-
-    for (int fd = 0; fd < 200; fd++) {
-        ssize_t len;
-        uint8_t byte;
-        int memory;
-
-        (void)snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)store->pid, fd);
-        len = readlink(path, target, sizeof(target) - 1);
-        if (len <= 0 || strncmp(target, "/memfd:", 7) != 0) {
-            continue;
-        }
-        memory = open(path, O_RDWR | O_CLOEXEC);
-        assert_true(memory >= 0);
-        if (pread(memory, &byte, 1, (off_t)offset) == 1) {
-            byte ^= 0x10;
-            assert_int_equal(pwrite(memory, &byte, 1, (off_t)offset), 1);
-            damaged++;
-        }
-        (void)close(memory);
-    }
-    assert_int_equal(damaged, 1);
-}
-
-static void damage_copy(struct contract *c, const struct places *places, size_t copy, uint64_t at)
-{
-    for (unsigned i = 0; i < 2; i++) {
-        if (c->pool.stores[i].port == places->ports[copy]) {
-            damage(&c->pool.stores[i], places->offsets[copy] + at);
-            return;
-        }
-    }
-    fail_msg("no store has port %u", (unsigned)places->ports[copy]);
-}
-
-static void damaged__copy_is_passed_over_and_never_returned(void **state)
-{
-    static const uint64_t at[] = {0, 20, 63, 64, 5000, LEN + 63}; /* of header and payload */
-    struct contract *c = *state;
-
-    for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
-        struct places places = {.count = 0};
-        mooncake_put_options options;
-        mooncake_err err;
-        char key[32];
-
-        name_key(key, i);
-        mooncake_put_options_init(&options);
-        options.replicas = 2;
-        options.all_replicas = true;
-        assert_int_equal(value_put(c->client, key, LEN, i, &options, 5000), MOONCAKE_OK);
-        assert_int_equal(mooncake_admin_key(c->client, key, 5000, see_places, &places),
-                         MOONCAKE_OK);
-        assert_int_equal(places.count, 2);
-        damage_copy(c, &places, 0, at[i]);
-        for (unsigned k = 0; k < 4; k++) {
-            assert_int_equal(value_get(c->client, key, LEN, i, 5000), MOONCAKE_OK);
-        }
-        damage_copy(c, &places, 1, at[i]);
-        err = value_get(c->client, key, LEN, i, 5000);
-        assert_true(err == MOONCAKE_ECHECKSUM || err == MOONCAKE_ENOENT);
-    }
-    contract_check(c);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, contract_teardown)
@@ -499,7 +408,6 @@ int main(void)
         TEST(reads__after_an_acknowledged_removal_are_misses),
         TEST(buffer__is_quiet_after_an_error),
         TEST(key__that_exists_stays_readable_for_the_lease_under_pressure),
-        TEST(damaged__copy_is_passed_over_and_never_returned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
