@@ -63,7 +63,9 @@ void mc_loop_post(struct mc_loop *loop, struct mc_post *post);
 struct mc_timer;
 mooncake_err mc_timer_create(struct mc_loop *loop, void (*fire)(void *arg), void *arg,
                              struct mc_timer **out) MC_MUST_CHECK;
-/** Fire after @p delay_ms, then each @p repeat_ms (0: once). Replaces an earlier setting. */
+/** Fire after @p delay_ms, then each @p repeat_ms (0: once). Replaces an earlier setting. 0: when
+ * what is ready has been handled, so that a timer which sets itself to 0 lets everybody have a turn
+ * in between. */
 void mc_timer_set(struct mc_timer *timer, uint64_t delay_ms, uint64_t repeat_ms);
 void mc_timer_clear(struct mc_timer *timer);
 /** fire is not called any more. Nulls *timer. */

@@ -126,6 +126,44 @@ static void timer__may_be_destroyed_while_it_fires(void **state)
     close_loop(loop);
 }
 
+static void on_tick_again(void *arg)
+{
+    struct ticks *ticks = arg;
+
+    on_tick(arg);
+    if (!ticks->done) {
+        mc_timer_set(ticks->timer, 0, 0);
+    }
+}
+
+static void timer__that_sets_itself_to_0_gives_everybody_a_turn_in_between(void **state)
+{
+    struct mc_loop *loop = open_loop(0);
+    struct ticks ticks = open_timer(loop);
+    uint64_t turns;
+
+    (void)state;
+    ticks.done_at = 20;
+    assert_int_equal(mc_timer_create(loop, on_tick_again, &ticks, &ticks.timer), MOONCAKE_OK);
+    mc_timer_set(ticks.timer, 0, 0);
+    turns = mc_loop_stats(loop).turns;
+    run_until(loop, &ticks.done);
+    assert_int_equal(ticks.count, 20);
+    assert_true(mc_loop_stats(loop).turns - turns >= 20);
+    ticks.done = false;
+    mc_timer_set(ticks.timer, 0, 0); /* cleared, replaced and destroyed before it fires */
+    mc_timer_clear(ticks.timer);
+    mc_loop_run_ready(loop);
+    mc_timer_set(ticks.timer, 0, 0);
+    mc_timer_set(ticks.timer, 3600000, 0);
+    mc_loop_run_ready(loop);
+    mc_timer_set(ticks.timer, 0, 0);
+    mc_timer_destroy(&ticks.timer);
+    mc_loop_run_ready(loop);
+    assert_int_equal(ticks.count, 20);
+    close_loop(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +172,7 @@ int main(void)
         cmocka_unit_test(timer__repeats_until_cleared),
         cmocka_unit_test(timer__setting_again_replaces_the_earlier_setting),
         cmocka_unit_test(timer__may_be_destroyed_while_it_fires),
+        cmocka_unit_test(timer__that_sets_itself_to_0_gives_everybody_a_turn_in_between),
     };
 
     return cmocka_run_group_tests_name("io/timer", tests, NULL, NULL);
