@@ -240,6 +240,23 @@ void contract_begin(struct contract *c)
     contract_count(c);
 }
 
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+void assert_calls_are_short(const char *when, uint32_t *times_us, unsigned count)
+{
+    assert_true(count > 0);
+    qsort(times_us, count, sizeof(*times_us), compare);
+    (void)printf("%s: %u calls, p50 %u us, p99 %u us, longest %u us\n", when, count,
+                 times_us[count / 2], times_us[count * 99 / 100], times_us[count - 1]);
+    assert_true(times_us[count * 99 / 100] <= 100000);
+    assert_true(times_us[count - 1] <= 1000000);
+}
+
 /* ---- what must be true ------------------------------------------------------------------- */
 
 void contract_status(struct contract *c, mooncake_pool_status *out_status)

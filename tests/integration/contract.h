@@ -40,6 +40,9 @@ void contract_count(struct contract *c);
 /** After each case: all alive, a round trip works, the books agree, nothing is left. */
 void contract_check(struct contract *c);
 
+/** Prints p99 and the longest of these times, and fails the case beyond 100 ms and 1 s. Sorts. */
+void assert_calls_are_short(const char *when, uint32_t *times_us, unsigned count);
+
 /** A client of its own, with this default deadline; transport NULL: the pool's. */
 mooncake_client *contract_open(struct contract *c, const char *transport, uint32_t timeout_ms);
 void contract_status(struct contract *c, mooncake_pool_status *out_status);

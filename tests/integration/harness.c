@@ -25,6 +25,14 @@ uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 bool wait_until(bool (*holds)(void *arg), void *arg, unsigned seconds)
 {
     uint64_t deadline_ms = now_ms() + seconds * 1000u;

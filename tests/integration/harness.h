@@ -69,6 +69,7 @@ mooncake_client *pool_open(struct pool *pool, bool member);
 /** Open descriptors of this process. */
 unsigned count_descriptors(void);
 uint64_t now_ms(void);
+uint64_t now_us(void);
 /** Ask @p holds until it says yes, for at most @p seconds; returns whether it did. */
 bool wait_until(bool (*holds)(void *arg), void *arg, unsigned seconds);
 

@@ -408,70 +408,6 @@ static void pins__hold_under_pressure_the_soft_ones_until_nothing_else_is_left(v
     contract_check(c);
 }
 
-/* ---- patterns ---------------------------------------------------------------------------- */
-
-struct asker {
-    pthread_t thread;
-    mooncake_client *client;
-    atomic_bool stop;
-    mooncake_err err;
-    uint64_t longest_ms;
-};
-
-static void *ask_on(void *arg)
-{
-    struct asker *a = arg;
-
-    while (a->err == MOONCAKE_OK && !atomic_load(&a->stop)) {
-        uint64_t start_ms = now_ms(), took_ms;
-        bool exists;
-
-        a->err = mooncake_exist(a->client, "none", 5000, &exists);
-        took_ms = now_ms() - start_ms;
-        a->longest_ms = took_ms > a->longest_ms ? took_ms : a->longest_ms;
-    }
-    return NULL;
-}
-
-static void pattern__that_is_hostile_ends_soon_and_holds_nobody_up(void **state)
-{
-    static const char *const hostile[] = {"(a+)+$", "(a|aa)+$", "^(.*a){12}c$", "(.*)*\\1c"};
-    struct contract *c = *state;
-    static struct asker asker;
-    uint64_t removed = 0, left = 9;
-
-    pool_start_store(&c->pool, 0, "64MiB");
-    contract_begin(c);
-    for (unsigned i = 0; i < 50000; i += BATCH_MAX) {
-        assert_int_equal(put_items(c->client, "aaaaaaaaaaaaaaaaaaaaaaaa!", i, BATCH_MAX, 8, NULL),
-                         BATCH_MAX);
-    }
-    memset(&asker, 0, sizeof(asker));
-    asker.client = contract_open(c, NULL, 10000);
-    assert_int_equal(pthread_create(&asker.thread, NULL, ask_on, &asker), 0);
-    for (unsigned i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
-        uint64_t start_ms = now_ms();
-        mooncake_err err =
-            mooncake_remove_matching(c->client, hostile[i], true, 10000, &removed, &left);
-
-        assert_true(err == MOONCAKE_OK || err == MOONCAKE_EINVAL);
-        if (now_ms() - start_ms > 2000 + SLACK_MS) {
-            fail_msg("%s took %llu ms", hostile[i], (unsigned long long)(now_ms() - start_ms));
-        }
-    }
-    /* One that is not hostile counts what it removed. */
-    assert_int_equal(mooncake_remove_matching(c->client, "!1[0-9]*$", true, 10000, &removed, &left),
-                     MOONCAKE_OK);
-    assert_int_equal(removed, 11111);
-    assert_int_equal(left, 0);
-    atomic_store(&asker.stop, true);
-    assert_int_equal(pthread_join(asker.thread, NULL), 0);
-    mooncake_client_close(asker.client);
-    assert_int_equal(asker.err, MOONCAKE_OK);
-    assert_true(asker.longest_ms < 1000);
-    contract_check(c);
-}
-
 int main(void)
 {
 #define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, contract_teardown)
@@ -483,7 +419,6 @@ int main(void)
         TEST(segments__of_unequal_size_fill_to_the_same_ratio, setup),
         TEST(newcomer__gets_more_than_its_share_and_less_than_nine_tenths, setup_small),
         TEST(pins__hold_under_pressure_the_soft_ones_until_nothing_else_is_left, setup_small),
-        TEST(pattern__that_is_hostile_ends_soon_and_holds_nobody_up, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
