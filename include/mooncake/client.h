@@ -81,10 +81,11 @@ typedef struct mooncake_client_options {
     const char *shm;
     /** Directory of the socket for that. NULL: /run/mooncake for root, else one of the user's. */
     const char *shm_dir;
-    /** RDMA devices to use, "mlx5_0,mlx5_1:2"; NULL: all whose port has a routable GID. */
+    /** RDMA devices to use, "mlx5_0,mlx5_1:2". NULL: environment MOONCAKE_RDMA_DEVICES, else all
+     * whose port has a routable GID. */
     const char *rdma_devices;
-    /** Index of the GID to use on each of them; NULL or "auto": RoCE v2 with an IPv4 address first.
-     */
+    /** Index of the GID to use on each of them, or "auto": RoCE v2 with an IPv4 address first.
+     * NULL: environment MOONCAKE_RDMA_GID_INDEX, else "auto". */
     const char *rdma_gid_index;
     /** How RDMA completions are noticed: "event" (a waiting call sleeps) or "poll" (it spins while
      * something is under way, for the least delay). NULL: "event". */

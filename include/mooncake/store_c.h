@@ -32,9 +32,10 @@ MOONCAKE_API mooncake_store_t mooncake_store_create(void);
 MOONCAKE_API void mooncake_store_destroy(mooncake_store_t store);
 
 /**
- * Connect. metadata_server and device_name are accepted and not needed; local_buffer_size likewise
- * (no staging memory is set aside under TCP). local_hostname without a port gets a free one of
- * 12300 to 14300. protocol: "tcp", or "rdma" (TCP is used where there is no device).
+ * Connect. metadata_server is accepted and not needed; local_buffer_size likewise. local_hostname
+ * without a port gets a free one of 12300 to 14300. protocol: "tcp" keeps away from RDMA; "rdma",
+ * "" and NULL use it where there is a device, device_name ("mlx5_0,mlx5_1"; NULL or "": all) says
+ * which.
  */
 MOONCAKE_API int mooncake_store_setup(mooncake_store_t store, const char *local_hostname,
                                       const char *metadata_server, uint64_t global_segment_size,

@@ -85,6 +85,12 @@ static mooncake_err read_options(const mooncake_client_options *given, mooncake_
     if (out->master == NULL || out->master[0] == '\0') {
         out->master = "127.0.0.1:50051";
     }
+    if (out->rdma_devices == NULL) {
+        out->rdma_devices = getenv("MOONCAKE_RDMA_DEVICES");
+    }
+    if (out->rdma_gid_index == NULL) {
+        out->rdma_gid_index = getenv("MOONCAKE_RDMA_GID_INDEX");
+    }
     if (out->data_address == NULL) {
         out->data_address = "0.0.0.0:0";
     }

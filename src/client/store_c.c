@@ -85,6 +85,17 @@ static int check_protocol(const char *protocol)
     return mc_err_set(MOONCAKE_EINVAL, "protocol: \"%.40s\"; allowed are tcp and rdma", protocol);
 }
 
+/* "tcp" keeps away from RDMA devices; "rdma" and nothing at all take what works best. */
+static void choose_transport(mooncake_client_options *options, const char *protocol,
+                             const char *device_name)
+{
+    if (protocol != NULL && strcmp(protocol, "tcp") == 0) {
+        options->transport = "local,shm,tcp";
+    } else if (device_name != NULL && device_name[0] != '\0') {
+        options->rdma_devices = device_name;
+    }
+}
+
 int mooncake_store_setup(mooncake_store_t handle, const char *local_hostname,
                          const char *metadata_server, uint64_t global_segment_size,
                          uint64_t local_buffer_size, const char *protocol, const char *device_name,
@@ -96,7 +107,6 @@ int mooncake_store_setup(mooncake_store_t handle, const char *local_hostname,
 
     (void)metadata_server;
     (void)local_buffer_size;
-    (void)device_name;
     mc_err_clear();
     if (store == NULL || local_hostname == NULL || local_hostname[0] == '\0') {
         return mc_err_set(MOONCAKE_EINVAL, "store or local_hostname: is NULL or empty");
@@ -111,6 +121,7 @@ int mooncake_store_setup(mooncake_store_t handle, const char *local_hostname,
     mooncake_client_options_init(&options);
     options.segment_size = global_segment_size;
     options.local_hostname = local_hostname;
+    choose_transport(&options, protocol, device_name);
     if (master_server_addr != NULL && master_server_addr[0] != '\0') {
         options.master = master_server_addr;
     }

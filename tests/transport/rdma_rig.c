@@ -12,9 +12,38 @@ static void open_engine(struct rdma_rig *rig)
     rig_engine_add_rdma(&rig->engine, rig->server);
 }
 
-int rdma_rig_open(void **state)
+static void open_all(struct rdma_rig *rig)
 {
     const struct mc_rdma_server_options server = {.devices = "fake2,fake3"};
+
+    assert_int_equal(mc_rdma_server_open(&server, &rig->server), MOONCAKE_OK);
+    assert_int_equal(
+        mc_rdma_server_add_segment(rig->server, rig->segment.mount.base, RDMA_RIG_SEGMENT_LEN),
+        MOONCAKE_OK);
+    rig_segment_serve(&rig->segment);
+    assert_int_equal(mc_memreg_create(&rig->memreg), MOONCAKE_OK);
+    assert_int_equal(mc_memreg_add(rig->memreg, rig->out, RDMA_RIG_BUFFER_LEN), MOONCAKE_OK);
+    assert_int_equal(mc_memreg_add(rig->memreg, rig->in, RDMA_RIG_BUFFER_LEN), MOONCAKE_OK);
+    rig->options.memreg = rig->memreg;
+    open_engine(rig);
+}
+
+static void close_all(struct rdma_rig *rig)
+{
+    rig_engine_close(&rig->engine);
+    mc_mount_drop(rig->segment.mount.mount_id);
+    mc_rdma_server_close(&rig->server);
+    mc_memreg_destroy(&rig->memreg);
+}
+
+void rdma_rig_restart(struct rdma_rig *rig)
+{
+    close_all(rig);
+    open_all(rig);
+}
+
+int rdma_rig_open(void **state)
+{
     struct rdma_rig *rig = calloc(1, sizeof(*rig));
 
     assert_non_null(rig);
@@ -24,22 +53,13 @@ int rdma_rig_open(void **state)
     rig->loose = malloc(RDMA_RIG_BUFFER_LEN);
     assert_true(rig->out != NULL && rig->in != NULL && rig->loose != NULL);
     rig_segment_open(&rig->segment, 11, RDMA_RIG_SEGMENT_LEN);
-    assert_int_equal(mc_rdma_server_open(&server, &rig->server), MOONCAKE_OK);
-    assert_int_equal(
-        mc_rdma_server_add_segment(rig->server, rig->segment.mount.base, RDMA_RIG_SEGMENT_LEN),
-        MOONCAKE_OK);
-    rig_segment_serve(&rig->segment);
     assert_int_equal(mc_peers_create(&rig->peers), MOONCAKE_OK);
-    assert_int_equal(mc_memreg_create(&rig->memreg), MOONCAKE_OK);
-    assert_int_equal(mc_memreg_add(rig->memreg, rig->out, RDMA_RIG_BUFFER_LEN), MOONCAKE_OK);
-    assert_int_equal(mc_memreg_add(rig->memreg, rig->in, RDMA_RIG_BUFFER_LEN), MOONCAKE_OK);
     rig->options = (struct mc_transport_options){.connect_timeout_ms = 400,
-                                                 .memreg = rig->memreg,
                                                  .peers = rig->peers,
                                                  .rdma_devices = "fake0,fake1",
                                                  .rdma_stall_ms = 300,
                                                  .rdma_staging_wait_ms = 200};
-    open_engine(rig);
+    open_all(rig);
     *state = rig;
     return 0;
 }
@@ -48,10 +68,7 @@ int rdma_rig_close(void **state)
 {
     struct rdma_rig *rig = *state;
 
-    rig_engine_close(&rig->engine);
-    mc_mount_drop(rig->segment.mount.mount_id);
-    mc_rdma_server_close(&rig->server);
-    mc_memreg_destroy(&rig->memreg);
+    close_all(rig);
     mc_peers_destroy(&rig->peers);
     fake_verbs_uninstall();
     rig_segment_close(&rig->segment);

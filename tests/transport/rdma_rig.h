@@ -30,6 +30,10 @@ int rdma_rig_close(void **state); /* fails if anything is left of the fake or of
 /* Open the engine anew after options were changed. */
 void rdma_rig_reopen(struct rdma_rig *rig);
 
+/* Store and engine anew, after the devices' limits were changed: they are asked for at the start.
+ */
+void rdma_rig_restart(struct rdma_rig *rig);
+
 /* Write and read back @p len bytes at @p offset by registered memory; both must go well. */
 void rdma_rig_put(struct rdma_rig *rig, uint64_t offset, size_t len, uint64_t seed);
 void rdma_rig_get(struct rdma_rig *rig, uint64_t offset, size_t len, uint64_t seed);

@@ -17,25 +17,8 @@ static void queue__never_takes_more_than_its_length(void **state)
     struct rdma_rig *rig = *state;
     struct mc_extent_ref extent = rig_extent(&rig->segment, 0, 4096, 0);
 
-    rig_engine_close(&rig->engine);
-    mc_mount_drop(11);
-    mc_rdma_server_close(&rig->server); /* the devices are asked for their limits when opened */
-    mc_memreg_destroy(&rig->memreg);
     fake_set_send_max(8);
-    {
-        const struct mc_rdma_server_options server = {.devices = "fake2,fake3"};
-
-        assert_int_equal(mc_memreg_create(&rig->memreg), MOONCAKE_OK);
-        assert_int_equal(mc_memreg_add(rig->memreg, rig->in, RDMA_RIG_BUFFER_LEN), MOONCAKE_OK);
-        assert_int_equal(mc_memreg_add(rig->memreg, rig->out, RDMA_RIG_BUFFER_LEN), MOONCAKE_OK);
-        rig->options.memreg = rig->memreg;
-        assert_int_equal(mc_rdma_server_open(&server, &rig->server), MOONCAKE_OK);
-        assert_int_equal(
-            mc_rdma_server_add_segment(rig->server, rig->segment.mount.base, RDMA_RIG_SEGMENT_LEN),
-            MOONCAKE_OK);
-        rig_segment_serve(&rig->segment);
-    }
-    rdma_rig_reopen(rig);
+    rdma_rig_restart(rig);
     rdma_rig_put(rig, 0, 4096, 1);
     for (size_t i = 0; i < MC_ARRAY_LEN(ops); i++) {
         rig_op_init(&ops[i], &rig->engine, MC_RIGHT_READ, &extent, rig->in + 4096 * i);
@@ -208,8 +191,18 @@ static void mtu__is_the_smaller_of_both_ends(void **state)
     struct mc_peer_info peer;
 
     rdma_rig_put(rig, 0, 4096, 1);
+    assert_int_equal(rdma_rig_peer(rig).paths[0].mtu, 4096);
+    fake_set_mtu(2, IBV_MTU_1024); /* the store's is smaller */
+    fake_set_mtu(3, IBV_MTU_1024);
+    rdma_rig_restart(rig);
+    rdma_rig_get(rig, 0, 4096, 1);
+    assert_int_equal(rdma_rig_peer(rig).paths[0].mtu, 1024);
+    fake_set_mtu(0, IBV_MTU_512); /* ours is */
+    fake_set_mtu(1, IBV_MTU_512);
+    rdma_rig_restart(rig);
+    rdma_rig_get(rig, 0, 4096, 1);
     peer = rdma_rig_peer(rig);
-    assert_int_equal(peer.paths[0].mtu, 4096);
+    assert_int_equal(peer.paths[0].mtu, 512);
     assert_string_equal(peer.paths[0].gid_kind, "rocev2");
     assert_int_equal(peer.paths[0].gid_index, 2); /* routable v2 IPv4 before the others */
     assert_int_equal(strncmp(peer.paths[0].gid, "10.99.", 6), 0);
