@@ -15,6 +15,7 @@ void mc_core_options_init(struct mc_core_options *options)
 {
     *options = (struct mc_core_options){
         .lease_ms = 10000,
+        .reuse_ms = 500,
         .client_ttl_ms = 10000,
         .ping_ms = 1000,
         .put_discard_ms = 30000,
@@ -114,6 +115,7 @@ mooncake_err mc_core_create(const struct mc_core_options *options, const struct 
         goto fini_objects;
     }
     mc_lifetime_init(&core->lifetime, &core->env, &core->objects);
+    mc_reuse_init(&core->reuse, &core->env);
     core->allocator = (struct mc_allocator){
         .env = &core->env,
         .objects = &core->objects,
@@ -207,6 +209,12 @@ static uint64_t next_ns(const struct mc_core *core)
 
         next = after_ns < next ? after_ns : next;
     }
+    if (!mc_list_empty(&core->removals)) {
+        uint64_t const begin_ns =
+            mc_list_first(&core->removals, struct mc_removal, node)->not_before_ns;
+
+        next = begin_ns < next ? begin_ns : next;
+    }
     return (next < by_ns ? next : by_ns) + core->stalled_ns;
 }
 
@@ -244,8 +252,12 @@ uint64_t mc_core_tick(struct mc_core *core)
 bool mc_core_wants_tick(const struct mc_core *core)
 {
     if (core->work_left || !mc_list_empty(&core->segments.gone) ||
-        !mc_list_empty(&core->removals) ||
         (!mc_list_empty(&core->recounts) && core->recount_pace == 0)) {
+        return true;
+    }
+    if (!mc_list_empty(&core->removals) &&
+        mc_list_first(&core->removals, struct mc_removal, node)->not_before_ns <=
+            core->env.now_ns) {
         return true;
     }
     mc_list_for_each (node, &core->segments.over) {

@@ -25,6 +25,7 @@
 /* Milliseconds, if not said otherwise. mc_core_options_init() sets the defaults. */
 struct mc_core_options {
     uint64_t lease_ms;
+    uint64_t reuse_ms; /* how long descriptors told with exist may be used; at most half a lease */
     uint64_t client_ttl_ms;
     uint64_t ping_ms; /* what clients are asked for; a peer silent for 2.5 of them missed a ping */
     uint64_t put_discard_ms;
@@ -92,19 +93,39 @@ mooncake_err mc_core_put_revoke(struct mc_core *core, const struct mc_put_end_re
 /** Items: OK with a lease (none for sizes_only), EBADKEY, ENOENT, ENOTREADY (being written). */
 mooncake_err mc_core_query(struct mc_core *core, const struct mc_keys_request *request,
                            struct mc_arena *arena, struct mc_query_reply *out_reply) MC_MUST_CHECK;
-/** Items: OK with a lease, EBADKEY, ENOENT. lease_ms is the shortest lease of an OK item. */
+/**
+ * Items: OK with a lease, EBADKEY, ENOENT. lease_ms is the shortest lease of an OK item. With
+ * `descriptors` it counts as a read, and where the objects are is told with a promise (reuse.h).
+ */
 mooncake_err mc_core_exist(struct mc_core *core, const struct mc_keys_request *request,
                            struct mc_arena *arena, struct mc_exist_reply *out_reply) MC_MUST_CHECK;
+/**
+ * Leases of versions that are looked at in place, granted by a Query with `view`, go on. Such a
+ * version keeps its space while it is renewed, also when its key was removed by force, replaced, or
+ * its replica reported as damaged. Items: OK, EBADKEY, ENOENT (that version is not held on that
+ * mount: its bytes may be anybody's).
+ */
+mooncake_err mc_core_renew(struct mc_core *core, const struct mc_renew_request *request,
+                           struct mc_arena *arena, struct mc_renew_reply *out_reply) MC_MUST_CHECK;
 /** Items: OK, EBADKEY, ENOENT, ELEASED (unless force), ENOTREADY (being written). */
 mooncake_err mc_core_remove(struct mc_core *core, const struct mc_keys_request *request,
                             struct mc_arena *arena,
                             struct mc_status_reply *out_reply) MC_MUST_CHECK;
 
+/**
+ * Milliseconds that must pass before this request may be carried out, because descriptors are still
+ * promised of what it would take away (reuse.h); 0: now. To be asked once, before the call itself;
+ * whoever does not ask breaks the promises.
+ */
+uint64_t mc_core_put_end_wait_ms(struct mc_core *core, const struct mc_put_end_request *request);
+uint64_t mc_core_remove_wait_ms(struct mc_core *core, const struct mc_keys_request *request);
+
 typedef void (*mc_core_removed_cb)(void *arg, mooncake_err err,
                                    const struct mc_remove_all_reply *reply);
 /**
  * Remove everything that may be removed (and has the pattern, if one is given: pattern.h), in
- * slices. Pins protect from eviction and not from this. @p done runs exactly once if this returns
+ * slices. By force it begins when promises about descriptors have ended, and none are made until
+ * its end. Pins protect from eviction and not from this. @p done runs exactly once if this returns
  * OK, before the return or from a later tick; it must not call the core. It gets EINVAL, with the
  * thread's sentence, when the pattern turns out to cost too much; what was removed stays removed.
  *
@@ -195,6 +216,8 @@ mooncake_err mc_core_recount_start(struct mc_core *core, mc_core_recounted_cb do
                                    void *arg) MC_MUST_CHECK;
 /** Tests only: one slice a tick, of so many versions, and no tick on its account. 0: as it is. */
 void mc_core_recount_pace(struct mc_core *core, unsigned visits);
+/** A request is being kept waiting as mc_core_*_wait_ms() said. */
+void mc_core_count_reuse_wait(struct mc_core *core);
 /** Heap bytes of tables and allocators (not of objects). */
 uint64_t mc_core_table_bytes(const struct mc_core *core);
 

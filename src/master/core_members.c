@@ -173,6 +173,7 @@ static void drop_damaged(struct mc_core *core, const struct mc_report_item *item
                          const struct mc_segment *segment)
 {
     struct mc_object *head;
+    struct mc_object *part = NULL;
     uint32_t mask = 0;
 
     if (!mc_core_key_ok(&item->key)) {
@@ -188,6 +189,13 @@ static void drop_damaged(struct mc_core *core, const struct mc_report_item *item
             mask |= 1u << mc_extent_replica(&head->extents[i]);
         }
     }
+    if (mask != 0 && mc_object_viewed(head, core->env.now_ns)) {
+        /* Others have proven these bytes and look at them. Without memory: the next report does. */
+        if (mc_objects_split(&core->objects, head, mask, &part) != MOONCAKE_OK) {
+            return;
+        }
+        mc_lifetime_park(&core->lifetime, part, part->u.put, MC_PARK_VIEWED);
+    }
     for (unsigned replica = 0; replica < head->replicas; replica++) {
         if ((mask >> replica & 1u) != 0) {
             MC_COUNT(&core->env, damaged_replicas, 1);
@@ -197,6 +205,7 @@ static void drop_damaged(struct mc_core *core, const struct mc_report_item *item
     if (!mc_object_any_complete(head)) {
         MC_COUNT(&core->env, lost_keys, 1);
         mc_objects_drop(&core->objects, head);
+        core->env.lost_ns = core->env.now_ns;
     }
 }
 

@@ -17,6 +17,8 @@
     X(query_hit_bytes, "Bytes of the objects that query found, without those asked for size only") \
     X(exist_hits, "Hits of exist")                                                                 \
     X(exist_misses, "Misses of exist")                                                             \
+    X(reuse_promises, "Keys whose descriptors were promised to a client that asked for existence") \
+    X(reuse_waits, "Requests that waited for the end of such a promise")                           \
     X(put_started, "Attempts opened")                                                              \
     X(put_repeated, "Attempts answered again to the same request")                                 \
     X(put_ended, "Attempts made readable")                                                         \

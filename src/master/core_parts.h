@@ -10,6 +10,7 @@
 #include "master/lifetime.h"
 #include "master/members.h"
 #include "master/pattern.h"
+#include "master/reuse.h"
 
 /* Removals waiting at one time. Bounds memory. */
 #define MC_REMOVALS_MAX 64u
@@ -27,6 +28,7 @@ struct mc_removal {
     bool force;
     struct mc_pattern *pattern; /* owned; NULL: all keys */
     mooncake_err err;           /* why it must end before the end of the table */
+    uint64_t not_before_ns;     /* core time; promises must end first (reuse.h) */
     uint64_t cursor;
     uint8_t mark;
     struct mc_remove_all_reply reply;
@@ -38,6 +40,7 @@ enum mc_recount_stage {
     MC_RECOUNT_UNFINISHED,
     MC_RECOUNT_FAILED,
     MC_RECOUNT_RETIRED,
+    MC_RECOUNT_VIEWED,
     MC_RECOUNT_COMPARE,
 };
 
@@ -47,10 +50,12 @@ struct mc_core {
     struct mc_segments segments;
     struct mc_objects objects;
     struct mc_lifetime lifetime;
+    struct mc_reuse reuse;
     struct mc_allocator allocator;
     struct mc_members members;
     struct mc_list removals; /* the first is running */
     unsigned removals_count;
+    unsigned forced_removals; /* among them: while there are any, nothing is promised */
     uint8_t removal_mark;
     struct mc_list recounts; /* who waits for the one under way; empty: none is */
     unsigned recounts_count;

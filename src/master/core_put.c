@@ -260,7 +260,8 @@ static mooncake_err end_version(struct mc_core *core, struct mc_object *object, 
     }
     MC_COUNT(&core->env, upserted, 1);
     if (mc_object_leased(old, core->env.now_ns)) {
-        mc_lifetime_park(&core->lifetime, old, put, MC_PARK_RETIRED);
+        mc_lifetime_park(&core->lifetime, old, put,
+                         old->viewed != 0 ? MC_PARK_VIEWED : MC_PARK_RETIRED);
     } else {
         mc_tally_drop_put(&core->objects.tally, put);
         mc_free(put);
@@ -293,6 +294,29 @@ static mooncake_err revoke_item(struct mc_core *core, const struct mc_put_end_re
     mc_objects_drop(&core->objects, object);
     MC_COUNT(&core->env, put_revoked, 1);
     return MOONCAKE_OK;
+}
+
+uint64_t mc_core_put_end_wait_ms(struct mc_core *core, const struct mc_put_end_request *request)
+{
+    uint64_t most_ns;
+
+    mc_core_enter(core);
+    most_ns = mc_reuse_lost_ns(&core->reuse);
+    for (size_t i = 0; mc_reuse_all_ns(&core->reuse) > 0 && i < request->count; i++) {
+        const struct mc_key *key = &request->keys[i];
+        struct mc_object *head = NULL;
+
+        if (mc_core_key_ok(key)) {
+            head = mc_objects_find(&core->objects, key, mc_htab_hash(key->bytes, key->len));
+        }
+        if (head != NULL && head->life == MC_LIFE_READABLE && head->u.pending != NULL &&
+            head->u.pending->attempt == request->attempts[i]) {
+            uint64_t const wait_ns = mc_reuse_close(&core->reuse, head);
+
+            most_ns = wait_ns > most_ns ? wait_ns : most_ns;
+        }
+    }
+    return (most_ns + MC_NS_PER_MS - 1) / MC_NS_PER_MS;
 }
 
 static mooncake_err finish(struct mc_core *core, const struct mc_put_end_request *request,

@@ -98,12 +98,30 @@ mooncake_err mc_core_query(struct mc_core *core, const struct mc_keys_request *r
     for (size_t i = count; i-- > 0;) {
         if (objects[i] != NULL) {
             hit_bytes += objects[i]->value_len;
-            reply.lease_ms = mc_lifetime_read(&core->lifetime, objects[i]);
+            reply.lease_ms = request->view ? mc_lifetime_view(&core->lifetime, objects[i])
+                                           : mc_lifetime_read(&core->lifetime, objects[i]);
         }
     }
     MC_COUNT(&core->env, query_hit_bytes, hit_bytes);
     *out_reply = reply;
     return MOONCAKE_OK;
+}
+
+/* Like a query, with promises: the readers will not come again. Versions that somebody waits to
+ * take away exist, but where they are is not told. */
+static mooncake_err tell_places(struct mc_core *core, struct mc_object **objects, size_t count,
+                                struct mc_arena *arena, struct mc_exist_reply *reply)
+{
+    for (size_t i = count; i-- > 0;) {
+        if (objects[i] != NULL) {
+            reply->lease_ms = mc_lifetime_read(&core->lifetime, objects[i]);
+            if (!mc_reuse_promise(&core->reuse, objects[i])) {
+                objects[i] = NULL;
+            }
+        }
+    }
+    reply->reuse_ms = mc_reuse_window_ms(&core->reuse);
+    return mc_reply_table(core, objects, count, MC_RIGHT_READ, arena, &reply->table);
 }
 
 mooncake_err mc_core_exist(struct mc_core *core, const struct mc_keys_request *request,
@@ -113,6 +131,7 @@ mooncake_err mc_core_exist(struct mc_core *core, const struct mc_keys_request *r
     struct mc_exist_reply reply = {.count = count};
     struct mc_object **objects = mc_arena_array(arena, count, sizeof(*objects));
     uint64_t *hashes = mc_core_hash_keys(core, request->keys, count, arena);
+    bool told;
     uint64_t hits;
 
     reply.statuses = mc_arena_array(arena, count, sizeof(*reply.statuses));
@@ -123,9 +142,11 @@ mooncake_err mc_core_exist(struct mc_core *core, const struct mc_keys_request *r
     hits = look_up_all(core, request, hashes, objects, reply.statuses);
     MC_COUNT(&core->env, exist_hits, hits);
     MC_COUNT(&core->env, exist_misses, count - hits);
-    reply.lease_ms = hits == 0 ? 0 : UINT64_MAX;
+    told =
+        request->descriptors && core->forced_removals == 0 && mc_reuse_window_ms(&core->reuse) > 0;
+    reply.lease_ms = hits == 0 || told ? 0 : UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
-        if (objects[i] != NULL) {
+        if (objects[i] != NULL && !told) {
             uint64_t const lease_ms = mc_lifetime_ask(&core->lifetime, objects[i]);
 
             reply.lease_ms = lease_ms < reply.lease_ms ? lease_ms : reply.lease_ms;
@@ -133,7 +154,54 @@ mooncake_err mc_core_exist(struct mc_core *core, const struct mc_keys_request *r
             reply.statuses[i] = MOONCAKE_ENOENT;
         }
     }
+    if (told) {
+        MC_TRY(tell_places(core, objects, count, arena, &reply));
+    }
     *out_reply = reply;
+    return MOONCAKE_OK;
+}
+
+/* The version may be the readable one, and a part of it may be parked beside it. */
+static mooncake_err renew_item(struct mc_core *core, const struct mc_renew_request *request,
+                               size_t item, uint64_t hash)
+{
+    const struct mc_key *key = &request->keys[item];
+    bool held;
+    struct mc_object *head;
+
+    if (!mc_core_key_ok(key)) {
+        return MOONCAKE_EBADKEY;
+    }
+    if (request->epoch != core->env.options.epoch) {
+        return MOONCAKE_ENOENT; /* granted by another life of ours */
+    }
+    held = mc_lifetime_renew_parked(&core->lifetime, request->attempts[item],
+                                    request->mount_ids[item]);
+    head = mc_objects_find(&core->objects, key, hash);
+    if (head != NULL && head->life == MC_LIFE_READABLE &&
+        head->attempt == request->attempts[item] &&
+        mc_object_on_mount(head, request->mount_ids[item])) {
+        (void)mc_lifetime_view(&core->lifetime, head);
+        held = true;
+    }
+    return held ? MOONCAKE_OK : MOONCAKE_ENOENT;
+}
+
+mooncake_err mc_core_renew(struct mc_core *core, const struct mc_renew_request *request,
+                           struct mc_arena *arena, struct mc_renew_reply *out_reply)
+{
+    mooncake_err *statuses = mc_arena_array(arena, request->count, sizeof(*statuses));
+    uint64_t *hashes = mc_core_hash_keys(core, request->keys, request->count, arena);
+
+    if (statuses == NULL || hashes == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    mc_core_enter(core);
+    for (size_t i = request->count; i-- > 0;) {
+        statuses[i] = renew_item(core, request, i, hashes[i]);
+    }
+    *out_reply = (struct mc_renew_reply){
+        .statuses = statuses, .count = request->count, .lease_ms = core->env.options.lease_ms};
     return MOONCAKE_OK;
 }
 

@@ -202,6 +202,7 @@ mooncake_err mc_core_recount(struct mc_core *core)
     add_parked(&tally, &core->lifetime.unfinished);
     add_parked(&tally, &core->lifetime.failed);
     add_parked(&tally, &core->lifetime.retired);
+    add_parked(&tally, &core->lifetime.viewed);
     conclude(core, &tally, check_queues);
     return verdict(&tally);
 }
@@ -236,6 +237,8 @@ static struct mc_list *list_of(struct mc_core *core, enum mc_recount_stage stage
         return &core->lifetime.failed;
     case MC_RECOUNT_RETIRED:
         return &core->lifetime.retired;
+    case MC_RECOUNT_VIEWED:
+        return &core->lifetime.viewed;
     case MC_RECOUNT_TABLE:
     case MC_RECOUNT_COMPARE:
         break;

@@ -9,6 +9,19 @@
 #define WALK_STEPS 32u
 #define WALK_STEPS_MATCHING 1u
 
+/* A newer version under way stays: its end is a put that comes after this removal. Who looks at
+ * the bytes in place goes on to do so; only the key is gone. */
+static mooncake_err remove_head(struct mc_core *core, struct mc_object *head)
+{
+    if (mc_object_viewed(head, core->env.now_ns)) {
+        MC_TRY(mc_lifetime_retire(&core->lifetime, head));
+    } else {
+        mc_objects_drop(&core->objects, head);
+    }
+    MC_COUNT(&core->env, removed, 1);
+    return MOONCAKE_OK;
+}
+
 static mooncake_err remove_item(struct mc_core *core, const struct mc_key *key, uint64_t hash,
                                 bool force)
 {
@@ -27,10 +40,33 @@ static mooncake_err remove_item(struct mc_core *core, const struct mc_key *key, 
     if (mc_object_leased(head, core->env.now_ns) && !force) {
         return MOONCAKE_ELEASED;
     }
-    /* A newer version under way stays: its end is a put that comes after this removal. */
-    mc_objects_drop(&core->objects, head);
-    MC_COUNT(&core->env, removed, 1);
-    return MOONCAKE_OK;
+    return remove_head(core, head);
+}
+
+uint64_t mc_core_remove_wait_ms(struct mc_core *core, const struct mc_keys_request *request)
+{
+    uint64_t most_ns = 0;
+
+    mc_core_enter(core);
+    for (size_t i = 0; request->force && i < request->count; i++) {
+        const struct mc_key *key = &request->keys[i];
+        struct mc_object *head = NULL;
+
+        if (mc_core_key_ok(key)) {
+            head = mc_objects_find(&core->objects, key, mc_htab_hash(key->bytes, key->len));
+        }
+        if (head != NULL && head->life == MC_LIFE_READABLE) {
+            uint64_t const wait_ns = mc_reuse_close(&core->reuse, head);
+
+            most_ns = wait_ns > most_ns ? wait_ns : most_ns;
+        }
+    }
+    return (most_ns + MC_NS_PER_MS - 1) / MC_NS_PER_MS;
+}
+
+void mc_core_count_reuse_wait(struct mc_core *core)
+{
+    MC_COUNT(&core->env, reuse_waits, 1);
 }
 
 mooncake_err mc_core_remove(struct mc_core *core, const struct mc_keys_request *request,
@@ -91,8 +127,10 @@ static void remove_visited(void *arg, void *element)
         removal->reply.left_leased += again ? 0 : 1;
         return;
     }
-    mc_objects_drop(&core->objects, head);
-    MC_COUNT(&core->env, removed, 1);
+    if (remove_head(core, head) != MOONCAKE_OK) { /* no memory to remember its readers */
+        removal->reply.left_leased += again ? 0 : 1;
+        return;
+    }
     removal->reply.removed++;
 }
 
@@ -100,6 +138,7 @@ static void removal_end(struct mc_core *core, struct mc_removal *removal, moonca
 {
     mc_list_drop(&removal->node);
     core->removals_count--;
+    core->forced_removals -= removal->force ? 1 : 0;
     if (removal->done != NULL) {
         removal->done(removal->arg, err, &removal->reply);
     }
@@ -129,6 +168,9 @@ bool mc_core_removals_step(struct mc_core *core, struct mc_budget *budget)
     while (!mc_list_empty(&core->removals)) {
         struct mc_removal *const removal = mc_list_first(&core->removals, struct mc_removal, node);
 
+        if (removal->not_before_ns > core->env.now_ns) {
+            return true;
+        }
         if (removal->mark == 0) {
             /* One runs at a time and marks what it leaves, so a mark of an earlier one is at most
              * one round old and 255 values are plenty. */
@@ -181,8 +223,11 @@ mooncake_err mc_core_remove_all(struct mc_core *core, const struct mc_remove_all
     removal->done = done;
     removal->arg = arg;
     removal->force = request->force;
+    removal->not_before_ns =
+        core->env.now_ns + (request->force ? mc_reuse_all_ns(&core->reuse) : 0);
     mc_list_add_tail(&core->removals, &removal->node);
     core->removals_count++;
+    core->forced_removals += removal->force ? 1 : 0;
     if (first) { /* a small pool is done at once */
         mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX);
         (void)mc_core_removals_step(core, &budget);

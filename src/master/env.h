@@ -15,6 +15,8 @@ struct mc_core_env {
     /* Core time: the clock less the time of our own stalls, so that a stall moves every deadline.
      * Set at the entry of each call and constant during it. */
     uint64_t now_ns;
+    /* When versions were last lost: with a segment, by damage, or with our own memory. */
+    uint64_t lost_ns;
     enum mc_core_fault fault; /* tests only */
 };
 

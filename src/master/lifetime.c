@@ -16,6 +16,10 @@ void mc_lifetime_init(struct mc_lifetime *lifetime, struct mc_core_env *env,
     mc_list_init(&lifetime->unfinished);
     mc_list_init(&lifetime->failed);
     mc_list_init(&lifetime->retired);
+    mc_list_init(&lifetime->viewed);
+    for (unsigned i = 0; i < MC_VIEW_BUCKETS; i++) {
+        mc_list_init(&lifetime->viewed_by_attempt[i]);
+    }
 }
 
 static struct mc_put *first_put(const struct mc_list *list)
@@ -29,6 +33,7 @@ void mc_lifetime_fini(struct mc_lifetime *lifetime)
         &lifetime->unfinished,
         &lifetime->failed,
         &lifetime->retired,
+        &lifetime->viewed,
     };
 
     for (unsigned i = 0; i < MC_ARRAY_LEN(lists); i++) {
@@ -72,19 +77,44 @@ void mc_lifetime_park(struct mc_lifetime *lifetime, struct mc_object *object, st
                       enum mc_park_reason reason)
 {
     const struct mc_core_options *options = &lifetime->env->options;
-    bool const failed = reason == MC_PARK_FAILED;
+    struct mc_list *const lists[] = {
+        [MC_PARK_FAILED] = &lifetime->failed,
+        [MC_PARK_RETIRED] = &lifetime->retired,
+        [MC_PARK_VIEWED] = &lifetime->viewed,
+    };
 
     /* A lease may end earlier; one time for all keeps the list in order. */
     put->until_ns =
-        mc_deadline_ns(lifetime->env->now_ns, failed ? options->client_ttl_ms : options->lease_ms);
+        mc_deadline_ns(lifetime->env->now_ns,
+                       reason == MC_PARK_FAILED ? options->client_ttl_ms : options->lease_ms);
     mc_tally_drop_put(&lifetime->objects->tally, put);
-    mc_list_add_tail(failed ? &lifetime->failed : &lifetime->retired, &put->node);
+    mc_list_add_tail(lists[reason], &put->node);
+    if (reason == MC_PARK_VIEWED) {
+        mc_list_add_tail(&lifetime->viewed_by_attempt[object->attempt % MC_VIEW_BUCKETS],
+                         &put->view_node);
+    }
     if (object->life != MC_LIFE_PARKED) {
         mc_objects_park(lifetime->objects, object, put,
-                        failed ? MC_CLASS_PARKED : MC_CLASS_READING);
+                        reason == MC_PARK_FAILED ? MC_CLASS_PARKED : MC_CLASS_READING);
     } else {
         mc_tally_after(&lifetime->objects->tally, object); /* a walk may miss it in its new list */
     }
+}
+
+mooncake_err mc_lifetime_retire(struct mc_lifetime *lifetime, struct mc_object *object)
+{
+    struct mc_put *put = mc_calloc(1, sizeof(*put));
+
+    MC_ASSERT(object->life == MC_LIFE_READABLE);
+    if (put == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    mc_list_init(&put->node);
+    mc_list_init(&put->view_node);
+    put->start_ns = lifetime->env->now_ns;
+    mc_objects_detach(lifetime->objects, object);
+    mc_lifetime_park(lifetime, object, put, MC_PARK_VIEWED);
+    return MOONCAKE_OK;
 }
 
 static uint64_t due_ns(const struct mc_lifetime *lifetime, const struct mc_list *list)
@@ -117,6 +147,7 @@ bool mc_lifetime_step(struct mc_lifetime *lifetime, struct mc_budget *budget)
         &lifetime->unfinished,
         &lifetime->failed,
         &lifetime->retired,
+        &lifetime->viewed,
     };
 
     for (unsigned i = 0; i < MC_ARRAY_LEN(lists); i++) {
@@ -149,9 +180,11 @@ uint64_t mc_lifetime_next_ns(const struct mc_lifetime *lifetime)
     uint64_t const a = due_ns(lifetime, &lifetime->unfinished);
     uint64_t const b = due_ns(lifetime, &lifetime->failed);
     uint64_t const c = due_ns(lifetime, &lifetime->retired);
+    uint64_t const d = due_ns(lifetime, &lifetime->viewed);
     uint64_t const ab = a < b ? a : b;
+    uint64_t const cd = c < d ? c : d;
 
-    return ab < c ? ab : c;
+    return ab < cd ? ab : cd;
 }
 
 /* ---- leases -------------------------------------------------------------------------------- */
@@ -177,6 +210,9 @@ uint64_t mc_lifetime_read(struct mc_lifetime *lifetime, struct mc_object *object
 
     MC_ASSERT(object->life == MC_LIFE_READABLE);
     object->touched_ns = now_ns;
+    if (!mc_object_leased(object, now_ns)) {
+        object->viewed = 0; /* by a reader whose lease has ended */
+    }
     (void)set_lease(lifetime, object, mc_deadline_ns(now_ns, lifetime->env->options.lease_ms));
     for (unsigned i = 0; i < object->extents_count; i++) {
         struct mc_extent *const extent = &object->extents[i];
@@ -193,6 +229,32 @@ uint64_t mc_lifetime_read(struct mc_lifetime *lifetime, struct mc_object *object
     return lifetime->env->options.lease_ms;
 }
 
+uint64_t mc_lifetime_view(struct mc_lifetime *lifetime, struct mc_object *object)
+{
+    uint64_t const lease_ms = mc_lifetime_read(lifetime, object);
+
+    object->viewed = 1;
+    return lease_ms;
+}
+
+bool mc_lifetime_renew_parked(struct mc_lifetime *lifetime, uint64_t attempt, uint64_t mount_id)
+{
+    bool found = false;
+
+    mc_list_for_each (node, &lifetime->viewed_by_attempt[attempt % MC_VIEW_BUCKETS]) {
+        struct mc_put *const put = MC_CONTAINER_OF(node, struct mc_put, view_node);
+
+        if (put->object->attempt == attempt && mc_object_on_mount(put->object, mount_id)) {
+            put->until_ns = mc_deadline_ns(lifetime->env->now_ns, lifetime->env->options.lease_ms);
+            mc_tally_drop_put(&lifetime->objects->tally, put);
+            mc_list_add_tail(&lifetime->viewed, &put->node);
+            mc_tally_after(&lifetime->objects->tally, put->object);
+            found = true;
+        }
+    }
+    return found;
+}
+
 uint64_t mc_lifetime_ask(struct mc_lifetime *lifetime, struct mc_object *object)
 {
     uint64_t const lease_ms = lifetime->env->options.lease_ms;
@@ -200,9 +262,13 @@ uint64_t mc_lifetime_ask(struct mc_lifetime *lifetime, struct mc_object *object)
     uint64_t const wish_ns = mc_deadline_ns(now_ns, lease_ms);
     uint64_t const most_ns = mc_deadline_ns(object->touched_ns, ASK_LEASES_MAX * lease_ms);
 
-    uint64_t const end_ns = set_lease(lifetime, object, wish_ns < most_ns ? wish_ns : most_ns);
+    uint64_t end_ns;
 
     MC_ASSERT(object->life == MC_LIFE_READABLE);
+    if (!mc_object_leased(object, now_ns)) {
+        object->viewed = 0;
+    }
+    end_ns = set_lease(lifetime, object, wish_ns < most_ns ? wish_ns : most_ns);
     for (unsigned i = 0; i < object->extents_count; i++) {
         struct mc_extent *const extent = &object->extents[i];
 

@@ -29,7 +29,7 @@ struct conf {
     uint16_t rpc_port, metrics_port, http_metadata_server_port;
     char *rpc_address, *port_file, *log_level, *http_metadata_server_host;
     char *allocation_strategy, *cluster_id;
-    uint64_t default_kv_lease_ttl, default_kv_soft_pin_ttl, client_ttl;
+    uint64_t default_kv_lease_ttl, descriptor_reuse_ttl, default_kv_soft_pin_ttl, client_ttl;
     uint64_t put_start_discard_timeout_sec, put_start_release_timeout_sec;
     uint64_t metric_report_interval;
     double eviction_high_watermark_ratio, eviction_ratio;
@@ -46,6 +46,10 @@ static const struct mc_option option_table[] = {
     OPTION(metrics_port, PORT, "9003", "port of the admin HTTP pages; 0 lets the kernel pick"),
     OPTION(port_file, TEXT, "", "file to write the ports in use to, once serving"),
     OPTION(default_kv_lease_ttl, MS, "10s", "time that a read protects an object, in ms",
+           .max = UINT32_MAX),
+    OPTION(descriptor_reuse_ttl, MS, "500ms",
+           "time that a client may get what it has just asked for without asking again, in ms; at "
+           "most half a lease; who removes by force or replaces waits for it; 0: never",
            .max = UINT32_MAX),
     OPTION(default_kv_soft_pin_ttl, MS, "30m", "time of a soft pin that names none, in ms",
            .max = UINT32_MAX),
@@ -272,6 +276,7 @@ static void master_options_from(const struct conf *conf, struct mc_master_option
     out->summary_ms = conf->enable_metric_reporting ? conf->metric_report_interval : 0;
     mc_core_options_init(&out->core);
     out->core.lease_ms = conf->default_kv_lease_ttl;
+    out->core.reuse_ms = conf->descriptor_reuse_ttl;
     out->core.soft_pin_ms = conf->default_kv_soft_pin_ttl;
     out->core.client_ttl_ms = conf->client_ttl;
     out->core.put_discard_ms = conf->put_start_discard_timeout_sec;

@@ -69,6 +69,7 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
         return MOONCAKE_ENOMEM;
     }
     master->loop = loop;
+    mc_list_init(&master->waiting);
     master->epoch = options->core.epoch;
     master->started_ns = mc_monotonic_ns();
     master->config = options->config;
@@ -140,6 +141,7 @@ void mc_master_destroy(struct mc_master **master)
     mc_admin_http_close(&m->http); /* first: its handlers read the core */
     mc_timer_destroy(&m->summary);
     mc_timer_destroy(&m->tick);
+    mc_master_rpc_end_waiting(m);
     mc_core_destroy(&m->core); /* answers the removals that wait, so before the server */
     mc_rpc_server_close(&m->server);
     mc_free(m);

@@ -22,6 +22,7 @@ struct mc_master {
     struct mc_timer *summary;              /* NULL: no lines in the log */
     char summary_line[MC_SUMMARY_LEN_MAX]; /* the last that was written */
     uint64_t summary_ns;                   /* when */
+    struct mc_list waiting;                /* requests, for promises to end (master_rpc.c) */
     bool draining;
     bool tick_is_due; /* the timer is set to fire in this turn or the next */
     uint64_t epoch, started_ns;

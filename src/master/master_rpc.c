@@ -75,6 +75,10 @@ static struct outcome outcome_of(enum mc_method method, const union message *rep
         statuses = reply->exist_reply.statuses;
         count = reply->exist_reply.count;
         break;
+    case MC_METHOD_RENEW:
+        statuses = reply->renew_reply.statuses;
+        count = reply->renew_reply.count;
+        break;
     case MC_METHOD_PUT_END:
     case MC_METHOD_PUT_REVOKE:
     case MC_METHOD_REMOVE:
@@ -181,6 +185,7 @@ CORE_CALL(put_end)
 CORE_CALL(put_revoke)
 CORE_CALL(query)
 CORE_CALL(exist)
+CORE_CALL(renew)
 CORE_CALL(remove)
 CORE_CALL(report)
 CORE_CALL(unmount)
@@ -372,9 +377,88 @@ static void start_recount(struct mc_master *master, struct mc_rpc_request *reque
     }
 }
 
+/* ---- requests that wait for promises to end (reuse.h) --------------------------------------- */
+
+/* Lives in its request's arena, so until the reply. */
+struct mc_master_waiting {
+    struct mc_list node; /* in the master's list */
+    struct mc_master *master;
+    struct mc_rpc_request *request;
+    struct mc_timer *timer;
+    uint64_t until_ns; /* monotonic; timers may be early */
+    union message message;
+};
+
+static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
+                      const union message *message);
+
+static uint64_t wait_ms(struct mc_master *master, enum mc_method method,
+                        const union message *message)
+{
+    if (method == MC_METHOD_PUT_END) {
+        return mc_core_put_end_wait_ms(master->core, &message->put_end_request);
+    }
+    if (method == MC_METHOD_REMOVE) {
+        return mc_core_remove_wait_ms(master->core, &message->remove_request);
+    }
+    return 0;
+}
+
+static void on_waited(void *arg)
+{
+    struct mc_master_waiting *waiting = arg;
+    struct mc_master *master = waiting->master;
+    uint64_t const left_ms = mc_left_ms(mc_monotonic_ns(), waiting->until_ns);
+
+    if (left_ms > 0) {
+        mc_timer_set(waiting->timer, left_ms, 0);
+        return;
+    }
+    mc_list_drop(&waiting->node);
+    mc_timer_destroy(&waiting->timer);
+    carry_out(master, waiting->request, &waiting->message);
+    mc_master_tick_soon(master);
+}
+
+static void wait_for(struct mc_master *master, struct mc_rpc_request *request,
+                     const union message *message, uint64_t delay_ms)
+{
+    struct mc_master_waiting *waiting = mc_arena_alloc(request->arena, sizeof(*waiting));
+
+    if (waiting == NULL) {
+        reply_error(master, request, MOONCAKE_ENOMEM);
+        return;
+    }
+    *waiting = (struct mc_master_waiting){.master = master,
+                                          .request = request,
+                                          .until_ns = mc_deadline_ns(mc_monotonic_ns(), delay_ms),
+                                          .message = *message};
+    if (mc_timer_create(master->loop, on_waited, waiting, &waiting->timer) != MOONCAKE_OK) {
+        reply_error(master, request, MOONCAKE_ENOMEM);
+        return;
+    }
+    mc_timer_set(waiting->timer, delay_ms, 0);
+    mc_list_add_tail(&master->waiting, &waiting->node);
+    mc_core_count_reuse_wait(master->core);
+}
+
+void mc_master_rpc_end_waiting(struct mc_master *master)
+{
+    while (!mc_list_empty(&master->waiting)) {
+        struct mc_master_waiting *waiting =
+            mc_list_first(&master->waiting, struct mc_master_waiting, node);
+
+        mc_list_drop(&waiting->node);
+        mc_timer_destroy(&waiting->timer);
+        reply_error(master, waiting->request,
+                    mc_err_set(MOONCAKE_EUNAVAILABLE, "the master is closing"));
+    }
+}
+
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-static void handle(void *arg, struct mc_rpc_request *request)
+static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
+                      const union message *message)
 {
     static const handler handlers[MC_METHOD_NUMBER_MAX + 1] = {
         [MC_METHOD_HELLO] = do_hello,
@@ -383,6 +467,7 @@ static void handle(void *arg, struct mc_rpc_request *request)
         [MC_METHOD_PUT_REVOKE] = do_put_revoke,
         [MC_METHOD_QUERY] = do_query,
         [MC_METHOD_EXIST] = do_exist,
+        [MC_METHOD_RENEW] = do_renew,
         [MC_METHOD_REMOVE] = do_remove,
         [MC_METHOD_REMOVE_ALL] = NULL, /* start_remove_all() */
         [MC_METHOD_REPORT] = do_report,
@@ -397,9 +482,32 @@ static void handle(void *arg, struct mc_rpc_request *request)
         [MC_METHOD_CONFIG] = do_config,
         [MC_METHOD_SPACE] = do_space,
     };
+    union message reply;
+    mooncake_err err;
+
+    if (request->method == MC_METHOD_REMOVE_ALL) {
+        start_remove_all(master, request, message);
+        return;
+    }
+    if (request->method == MC_METHOD_SPACE && message->space_request.recount) {
+        start_recount(master, request);
+        return;
+    }
+    MC_ASSERT(handlers[request->method] != NULL);
+    err = handlers[request->method](master, message, request->arena, &reply);
+    if (err == MOONCAKE_OK) {
+        reply_message(master, request, &reply);
+    } else {
+        reply_error(master, request, err);
+    }
+}
+
+static void handle(void *arg, struct mc_rpc_request *request)
+{
     struct mc_master *master = arg;
     const struct mc_method_codec *codec = mc_method_codec(request->method);
-    union message message, reply;
+    union message message;
+    uint64_t delay_ms;
     mooncake_err err;
 
     MC_ASSERT_ON_LOOP(master->loop);
@@ -416,18 +524,11 @@ static void handle(void *arg, struct mc_rpc_request *request)
         reply_error(master, request, err);
         return;
     }
-    if (codec->method == MC_METHOD_REMOVE_ALL) {
-        start_remove_all(master, request, &message);
-    } else if (codec->method == MC_METHOD_SPACE && message.space_request.recount) {
-        start_recount(master, request);
+    delay_ms = wait_ms(master, (enum mc_method)codec->method, &message);
+    if (delay_ms > 0) {
+        wait_for(master, request, &message, delay_ms);
     } else {
-        MC_ASSERT(handlers[codec->method] != NULL);
-        err = handlers[codec->method](master, &message, request->arena, &reply);
-        if (err == MOONCAKE_OK) {
-            reply_message(master, request, &reply);
-        } else {
-            reply_error(master, request, err);
-        }
+        carry_out(master, request, &message);
     }
     mc_master_tick_soon(master);
 }

@@ -29,6 +29,11 @@ struct mc_master_rpc_metrics {
 void mc_master_rpc_metrics_init(struct mc_master_rpc_metrics *metrics);
 
 /** For mc_rpc_server_open(), with a struct mc_master as argument. */
+struct mc_master;
+
+/** Refuse the requests that still wait for something: the master is closing. */
+void mc_master_rpc_end_waiting(struct mc_master *master);
+
 extern const struct mc_rpc_server_ops mc_master_rpc_ops;
 
 #endif

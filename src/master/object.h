@@ -66,6 +66,7 @@ struct mc_extent {
 /* A put that is not ended, or a version that is parked. */
 struct mc_put {
     struct mc_list node;      /* in a list of mc_lifetime, oldest first */
+    struct mc_list view_node; /* PARKED and looked at in place: in mc_lifetime.viewed_by_attempt */
     struct mc_object *object; /* the version this belongs to */
     uint64_t client_id, nonce;
     uint64_t start_ns;
@@ -85,7 +86,9 @@ struct mc_object {
     uint64_t since_ns;     /* PutStart; from PutEnd on, PutEnd */
     uint64_t pin_ns;       /* soft pin: its length while WRITING, its end afterwards */
     uint16_t key_len;
-    uint8_t life; /* mc_life */
+    uint8_t life : 2;    /* mc_life */
+    uint8_t viewed : 1;  /* READABLE: some reader under its lease looks at it in place */
+    uint8_t promise : 5; /* READABLE: see reuse.c */
     union {
         uint8_t pin;          /* mc_pin; WRITING, READABLE */
         uint8_t parked_class; /* PARKED: why, as an mc_class */
@@ -135,6 +138,12 @@ static inline uint64_t mc_extent_bytes(uint64_t payload_len)
 static inline bool mc_object_leased(const struct mc_object *object, uint64_t now_ns)
 {
     return object->lease_end_ns > now_ns;
+}
+
+/* Must its space be kept from others even if the object goes? */
+static inline bool mc_object_viewed(const struct mc_object *object, uint64_t now_ns)
+{
+    return object->viewed != 0 && mc_object_leased(object, now_ns);
 }
 
 #endif

@@ -108,6 +108,18 @@ bool mc_object_any_complete(const struct mc_object *object)
     return false;
 }
 
+bool mc_object_on_mount(const struct mc_object *object, uint64_t mount_id)
+{
+    for (unsigned i = 0; i < object->extents_count; i++) {
+        const struct mc_segment *segment = object->extents[i].segment;
+
+        if (segment != NULL && segment->state != MC_SEGMENT_GONE && segment->mount_id == mount_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint64_t mc_objects_drop_replica(struct mc_objects *objects, struct mc_object *object,
                                  unsigned replica)
 {
@@ -166,6 +178,7 @@ mooncake_err mc_objects_open(struct mc_objects *objects, const struct mc_object_
         head->u.pending = object;
     }
     mc_list_init(&put->node);
+    mc_list_init(&put->view_node);
     put->object = object;
     put->client_id = spec->client_id;
     put->nonce = spec->nonce;
@@ -323,6 +336,7 @@ void mc_objects_free(struct mc_objects *objects, struct mc_object *object)
     }
     if (object->life != MC_LIFE_READABLE) {
         mc_tally_drop_put(&objects->tally, object->u.put);
+        mc_list_drop(&object->u.put->view_node);
         mc_free(object->u.put);
     }
     mc_free(object);
@@ -340,7 +354,7 @@ mooncake_err mc_objects_split(struct mc_objects *objects, struct mc_object *obje
     struct mc_object *part;
     struct mc_put *put;
 
-    MC_ASSERT(object->life == MC_LIFE_WRITING);
+    MC_ASSERT(object->life != MC_LIFE_PARKED);
     put = mc_calloc(1, sizeof(*put));
     if (put == NULL) {
         return MOONCAKE_ENOMEM;
@@ -363,10 +377,15 @@ mooncake_err mc_objects_split(struct mc_objects *objects, struct mc_object *obje
     part->value_len = object->value_len;
     part->since_ns = object->since_ns;
     part->replicas = object->replicas;
+    part->lease_end_ns = object->lease_end_ns; /* by which its bytes are in the books */
     mc_list_init(&put->node);
-    put->client_id = object->u.put->client_id;
-    put->start_ns = object->u.put->start_ns;
-    mc_objects_park(objects, part, put, MC_CLASS_PARKED);
+    mc_list_init(&put->view_node);
+    if (object->life == MC_LIFE_WRITING) {
+        put->client_id = object->u.put->client_id;
+        put->start_ns = object->u.put->start_ns;
+    }
+    mc_objects_park(objects, part, put,
+                    object->life == MC_LIFE_WRITING ? MC_CLASS_PARKED : MC_CLASS_READING);
     mc_tally_after(&objects->tally, object);
     *out = part;
     return MOONCAKE_OK;

@@ -49,6 +49,8 @@ struct mc_object *mc_objects_find_live(struct mc_objects *objects, const struct 
 /** Are all extents of this replica there, on segments that are not gone? */
 bool mc_object_replica_complete(const struct mc_object *object, unsigned replica);
 bool mc_object_any_complete(const struct mc_object *object);
+/** Is some extent of it on this mount, which is not gone? */
+bool mc_object_on_mount(const struct mc_object *object, uint64_t mount_id);
 /** Can it be read now? Exactly this decides hit or miss. */
 static inline bool mc_object_readable(const struct mc_object *object)
 {
@@ -84,8 +86,8 @@ void mc_objects_drop(struct mc_objects *objects, struct mc_object *object);
 uint64_t mc_objects_drop_replica(struct mc_objects *objects, struct mc_object *object,
                                  unsigned replica);
 /**
- * Cut the replicas in @p mask from a WRITING object into a detached version of their own, which
- * is PARKED, its record in no list. @retval ENOMEM nothing changed
+ * Cut the replicas in @p mask from a WRITING or READABLE object into a detached version of their
+ * own, which is PARKED, its record in no list. @retval ENOMEM nothing changed
  */
 mooncake_err mc_objects_split(struct mc_objects *objects, struct mc_object *object, uint32_t mask,
                               struct mc_object **out) MC_MUST_CHECK;

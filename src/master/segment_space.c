@@ -241,7 +241,8 @@ void mc_segments_move(struct mc_extent *to, struct mc_extent *from, unsigned ind
 {
     struct mc_list *const before = from->node.prev;
 
-    MC_ASSERT(from->klass == MC_CLASS_WRITING); /* no lease in the books */
+    /* Its lease stays in the books: the new owner has one that ends at the same time. */
+    MC_ASSERT(from->klass != MC_CLASS_PARKED);
     mc_list_drop(&from->node);
     *to = *from;
     to->index = (uint8_t)index;

@@ -260,6 +260,7 @@ void mc_segments_set_gone(struct mc_segments *segments, struct mc_segment *segme
     mc_list_drop(&segment->report_node);
     segment->state = MC_SEGMENT_GONE;
     segment->gone_ns = segments->env->now_ns;
+    segments->env->lost_ns = segments->env->now_ns;
     mc_list_move_tail(&segments->gone, &segment->node);
     MC_GAUGE(segments->env, segments, -1);
     MC_GAUGE(segments->env, gone_segments, 1);

@@ -18,6 +18,7 @@ mooncake_err mc_query_encode_request(const void *message, struct mc_buf *out)
         pb.client_id = request->client_id;
         pb.keys = &keys;
         pb.sizes_only = request->sizes_only;
+        pb.view = request->view;
         err = mc_codec_pack(&pb.base, out);
     }
     mc_arena_fini(&scratch);
@@ -32,7 +33,8 @@ mooncake_err mc_query_decode_request(const uint8_t *body, size_t len, struct mc_
 
     MC_TRY(
         mc_codec_unpack(&mc__pb__query_request__descriptor, body, len, MC_CODEC_KEYS, arena, &pb));
-    *request = (struct mc_keys_request){.client_id = pb->client_id, .sizes_only = pb->sizes_only};
+    *request = (struct mc_keys_request){
+        .client_id = pb->client_id, .sizes_only = pb->sizes_only, .view = pb->view};
     return mc_codec_keys_read(pb->keys, arena, &request->keys, &request->count);
 }
 
@@ -88,6 +90,7 @@ mooncake_err mc_exist_encode_request(const void *message, struct mc_buf *out)
     if (err == MOONCAKE_OK) {
         pb.client_id = request->client_id;
         pb.keys = &keys;
+        pb.descriptors = request->descriptors;
         err = mc_codec_pack(&pb.base, out);
     }
     mc_arena_fini(&scratch);
@@ -102,7 +105,7 @@ mooncake_err mc_exist_decode_request(const uint8_t *body, size_t len, struct mc_
 
     MC_TRY(
         mc_codec_unpack(&mc__pb__exist_request__descriptor, body, len, MC_CODEC_KEYS, arena, &pb));
-    *request = (struct mc_keys_request){.client_id = pb->client_id};
+    *request = (struct mc_keys_request){.client_id = pb->client_id, .descriptors = pb->descriptors};
     return mc_codec_keys_read(pb->keys, arena, &request->keys, &request->count);
 }
 
@@ -110,11 +113,17 @@ mooncake_err mc_exist_encode_reply(const void *message, struct mc_buf *out)
 {
     const struct mc_exist_reply *reply = message;
     Mc__Pb__ExistReply pb = MC__PB__EXIST_REPLY__INIT;
+    Mc__Pb__ObjectTable table;
     struct mc_arena scratch;
     mooncake_err err;
 
     mc_arena_init(&scratch, 0);
     err = mc_codec_statuses_fill(&scratch, reply->statuses, reply->count, &pb.status);
+    if (err == MOONCAKE_OK && reply->table.count > 0) {
+        err = mc_codec_table_fill(&scratch, &reply->table, &table);
+        pb.objects = &table;
+        pb.reuse_ms = reply->reuse_ms;
+    }
     if (err == MOONCAKE_OK) {
         pb.n_status = reply->count;
         pb.lease_ms = reply->lease_ms;
@@ -130,9 +139,15 @@ mooncake_err mc_exist_decode_reply(const uint8_t *body, size_t len, struct mc_ar
     struct mc_exist_reply *reply = message;
     const Mc__Pb__ExistReply *pb;
 
-    MC_TRY(mc_codec_unpack(&mc__pb__exist_reply__descriptor, body, len, MC_CODEC_KEYS, arena, &pb));
-    reply->count = pb->n_status;
-    reply->lease_ms = pb->lease_ms;
+    MC_TRY(
+        mc_codec_unpack(&mc__pb__exist_reply__descriptor, body, len, MC_CODEC_TABLE, arena, &pb));
+    MC_TRY(mc_codec_check_count("status", pb->n_status, MC_BATCH_KEYS_MAX));
+    *reply = (struct mc_exist_reply){.count = pb->n_status, .lease_ms = pb->lease_ms};
+    if (pb->objects != NULL) {
+        MC_TRY(mc_codec_table_read(pb->objects, MC_RIGHT_READ, arena, &reply->table));
+        MC_TRY(mc_codec_check_same("objects", reply->table.count, reply->count));
+        reply->reuse_ms = pb->reuse_ms;
+    }
     return mc_codec_statuses_read(pb->status, pb->n_status, arena, &reply->statuses);
 }
 

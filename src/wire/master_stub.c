@@ -30,6 +30,8 @@ static size_t request_items(enum mc_method method, const void *request)
         return ((const struct mc_keys_request *)request)->count;
     case MC_METHOD_REPORT:
         return ((const struct mc_report_request *)request)->count;
+    case MC_METHOD_RENEW:
+        return ((const struct mc_renew_request *)request)->count;
     case MC_METHOD_MOUNT:
         return ((const struct mc_mount_request *)request)->count;
     case MC_METHOD_UNMOUNT:
@@ -59,6 +61,8 @@ static size_t reply_items(enum mc_method method, const void *reply)
         return ((const struct mc_query_reply *)reply)->table.count;
     case MC_METHOD_EXIST:
         return ((const struct mc_exist_reply *)reply)->count;
+    case MC_METHOD_RENEW:
+        return ((const struct mc_renew_reply *)reply)->count;
     case MC_METHOD_PUT_END:
     case MC_METHOD_PUT_REVOKE:
     case MC_METHOD_REMOVE:

@@ -110,8 +110,10 @@ struct mc_keys_request { /* Query, Exist, Remove, DescribeKey */
     uint64_t client_id;
     const struct mc_key *keys;
     size_t count;
-    bool sizes_only; /* Query */
-    bool force;      /* Remove */
+    bool sizes_only;  /* Query */
+    bool view;        /* Query: the bytes will be looked at in place */
+    bool descriptors; /* Exist: say where the objects are, they will be got next */
+    bool force;       /* Remove */
 };
 
 struct mc_query_reply {
@@ -122,6 +124,25 @@ struct mc_query_reply {
 
 struct mc_exist_reply {
     mooncake_err *statuses; /* OK readable, ENOENT not */
+    size_t count;
+    uint64_t lease_ms;
+    /* Only if asked for and promised, else of count 0. Rights: READ. From the request's sending on
+     * these are the newest versions for reuse_ms. */
+    struct mc_object_table table;
+    uint64_t reuse_ms;
+};
+
+struct mc_renew_request { /* leases of versions that are looked at in place */
+    uint64_t client_id;
+    uint64_t epoch; /* of their ids: object_id.hi */
+    const struct mc_key *keys;
+    const uint64_t *attempts;  /* object_id.lo */
+    const uint64_t *mount_ids; /* where each is looked at */
+    size_t count;
+};
+
+struct mc_renew_reply {
+    mooncake_err *statuses; /* OK leased; ENOENT not held any more */
     size_t count;
     uint64_t lease_ms;
 };

@@ -24,6 +24,7 @@
     X(22, REMOVE, remove, mc_keys_request, mc_status_reply)                                        \
     X(23, REMOVE_ALL, remove_all, mc_remove_all_request, mc_remove_all_reply)                      \
     X(24, REPORT, report, mc_report_request, mc_status_reply)                                      \
+    X(25, RENEW, renew, mc_renew_request, mc_renew_reply)                                          \
     X(30, MOUNT, mount, mc_mount_request, mc_status_reply)                                         \
     X(31, UNMOUNT, unmount, mc_unmount_request, mc_status_reply)                                   \
     X(32, PING, ping, mc_ping_request, mc_ping_reply)                                              \

@@ -13,6 +13,7 @@ void pool_options(struct pool *pool)
     pool->options.put_discard_ms = 4000;
     pool->options.put_release_ms = 8000;
     pool->options.stall_ms = 0;
+    pool->options.reuse_ms = 0; /* nothing waits for promises that nobody has made */
     pool->options.epoch = 0xe90c;
     pool->options.seed = 1;
     pool->options.high_watermark = 1.0; /* background eviction is the exception */

@@ -36,6 +36,7 @@ static void options_of(struct sim *sim, struct mc_core_options *options)
     options->eviction_ratio = 0.1;
     options->epoch = 77;
     options->seed = sim->seed;
+    options->reuse_ms = 0; /* nobody here asks for promises, so nothing waits for their end */
 }
 
 static void begin(struct sim *sim, const struct plan *plan, uint64_t seed)

@@ -184,6 +184,9 @@ static void stub__every_batch_method_compares_its_counts(void **state)
         .statuses = statuses, .attempts = numbers, .table = {.objects = objects}};
     struct mc_query_reply found = {.statuses = statuses, .table = {.objects = objects}};
     struct mc_exist_reply exists = {.statuses = statuses};
+    const struct mc_renew_request renew = {
+        .keys = keys, .attempts = numbers, .mount_ids = numbers, .count = 2};
+    struct mc_renew_reply renewed = {.statuses = statuses};
     struct mc_status_reply status = {.statuses = statuses};
     const struct {
         enum mc_method method;
@@ -196,6 +199,7 @@ static void stub__every_batch_method_compares_its_counts(void **state)
         {MC_METHOD_PUT_REVOKE, &end, &status, &status.count},
         {MC_METHOD_QUERY, &two_keys, &found, &found.table.count},
         {MC_METHOD_EXIST, &two_keys, &exists, &exists.count},
+        {MC_METHOD_RENEW, &renew, &renewed, &renewed.count},
         {MC_METHOD_REMOVE, &two_keys, &status, &status.count},
         {MC_METHOD_REPORT, &report, &status, &status.count},
         {MC_METHOD_MOUNT, &mount, &status, &status.count},

@@ -34,6 +34,27 @@ static void walk_query_reply(struct walk *walk, struct mc_query_reply *reply)
     walk_u64(walk, &reply->lease_ms);
 }
 
+/* With a table of as many items, or with none. */
+static void walk_exist_reply(struct walk *walk, struct mc_exist_reply *reply)
+{
+    bool any = reply->table.count > 0;
+
+    if (walk->make) {
+        memset(reply, 0, sizeof(*reply));
+        any = walk_below(walk, 2) == 0;
+    }
+    walk_flatten(walk, &any, sizeof(any));
+    if (any) {
+        walk_table_of(walk, &reply->table, MC_RIGHT_READ, 1, MC_BATCH_KEYS_MAX);
+        reply->count = reply->table.count;
+        walk_u64(walk, &reply->reuse_ms);
+    } else {
+        walk_count_of(walk, &reply->count, MC_BATCH_KEYS_MAX);
+    }
+    walk_statuses_of(walk, &reply->statuses, reply->count);
+    walk_u64(walk, &reply->lease_ms);
+}
+
 static void walk_ping_reply(struct walk *walk, struct mc_ping_reply *reply)
 {
     const uint64_t *ids = reply->unknown_mount_ids;
@@ -152,7 +173,7 @@ static void walk_config_reply(struct walk *walk, struct mc_config_reply *reply)
 
 void walk_reply(struct walk *walk, enum mc_method method, void *message)
 {
-    struct mc_exist_reply *exist = message;
+    struct mc_renew_reply *renewed = message;
     struct mc_status_reply *status = message;
     struct mc_remove_all_reply *removed = message;
 
@@ -167,9 +188,12 @@ void walk_reply(struct walk *walk, enum mc_method method, void *message)
         walk_query_reply(walk, message);
         return;
     case MC_METHOD_EXIST:
-        walk_count_of(walk, &exist->count, MC_BATCH_KEYS_MAX);
-        walk_statuses_of(walk, &exist->statuses, exist->count);
-        walk_u64(walk, &exist->lease_ms);
+        walk_exist_reply(walk, message);
+        return;
+    case MC_METHOD_RENEW:
+        walk_count_of(walk, &renewed->count, MC_BATCH_KEYS_MAX);
+        walk_statuses_of(walk, &renewed->statuses, renewed->count);
+        walk_u64(walk, &renewed->lease_ms);
         return;
     case MC_METHOD_PUT_END:
     case MC_METHOD_PUT_REVOKE:

@@ -83,10 +83,23 @@ static void walk_keys(struct walk *walk, enum mc_method method, struct mc_keys_r
     walk_keys_of(walk, &request->keys, &request->count);
     if (method == MC_METHOD_QUERY) {
         walk_flag(walk, &request->sizes_only);
+        walk_flag(walk, &request->view);
+    }
+    if (method == MC_METHOD_EXIST) {
+        walk_flag(walk, &request->descriptors);
     }
     if (method == MC_METHOD_REMOVE) {
         walk_flag(walk, &request->force);
     }
+}
+
+static void walk_renew(struct walk *walk, struct mc_renew_request *request)
+{
+    walk_u64(walk, &request->client_id);
+    walk_u64(walk, &request->epoch);
+    walk_keys_of(walk, &request->keys, &request->count);
+    walk_numbers_of(walk, &request->attempts, request->count);
+    walk_numbers_of(walk, &request->mount_ids, request->count);
 }
 
 static void walk_remove_all(struct walk *walk, struct mc_remove_all_request *request)
@@ -196,6 +209,9 @@ void walk_request(struct walk *walk, enum mc_method method, void *message)
         return;
     case MC_METHOD_REPORT:
         walk_report(walk, message);
+        return;
+    case MC_METHOD_RENEW:
+        walk_renew(walk, message);
         return;
     case MC_METHOD_MOUNT:
         walk_mount(walk, message);
