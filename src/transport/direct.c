@@ -32,6 +32,26 @@ mooncake_err mc_direct_read(const uint8_t *base, const struct mc_xfer_op *op)
     return MOONCAKE_OK;
 }
 
+mooncake_err mc_direct_prove(const uint8_t *base, const struct mc_xfer_op *op)
+{
+    const uint8_t *at = base + op->extent.offset;
+    uint8_t header[MC_EXTENT_HEADER_LEN];
+    struct mc_extent_hash hash;
+    uint64_t promised = 0;
+
+    if (op->verify == MC_VERIFY_NONE) {
+        return MOONCAKE_OK;
+    }
+    memcpy(header, at, sizeof(header));
+    MC_TRY(mc_extent_header_check(&op->extent, header, &promised));
+    if (op->verify == MC_VERIFY_HEADER) {
+        return MOONCAKE_OK;
+    }
+    mc_extent_hash_init(&hash);
+    mc_extent_hash_update(&hash, at + MC_EXTENT_HEADER_LEN, op->extent.payload_len);
+    return mc_extent_hash_digest(&hash) == promised ? MOONCAKE_OK : MOONCAKE_ECHECKSUM;
+}
+
 /* The header goes last, so that a reader never meets a whole header before its payload. */
 void mc_direct_write(uint8_t *base, const struct mc_xfer_op *op)
 {

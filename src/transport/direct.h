@@ -15,6 +15,9 @@
  */
 mooncake_err mc_direct_read(const uint8_t *base, const struct mc_xfer_op *op) MC_MUST_CHECK;
 
+/** Prove the payload of @p op's extent where it lies, as op->verify asks. Errors as above. */
+mooncake_err mc_direct_prove(const uint8_t *base, const struct mc_xfer_op *op) MC_MUST_CHECK;
+
 /** Copy @p op's pieces behind the header's place, then the header. */
 void mc_direct_write(uint8_t *base, const struct mc_xfer_op *op);
 

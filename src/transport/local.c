@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "transport/direct.h"
 #include "transport/mount_table.h"
+#include "transport/shm_map.h"
 #include "transport/transport.h"
 
 struct local {
@@ -49,6 +50,27 @@ static bool local_reaches(struct mc_transport *transport, const struct mc_target
     return true;
 }
 
+/* Lent from a second mapping, which may outlive the mount. */
+static mooncake_err lend(const struct mc_mount *mount, const struct mc_xfer_op *op)
+{
+    struct mc_shm_map *map = mc_shm_map_borrow(mount->mount_id);
+    mooncake_err err;
+
+    if (map == NULL && mount->memfd < 0) {
+        return MOONCAKE_ERPC;
+    }
+    if (map == NULL) {
+        MC_TRY(mc_shm_map_own(mount->mount_id, mount->memfd, mount->len, &map));
+    }
+    err = mc_direct_prove(map->base, op);
+    if (err == MOONCAKE_OK) {
+        mc_lend_init(op->lend, map, op->extent.offset + MC_EXTENT_HEADER_LEN,
+                     op->extent.payload_len);
+    }
+    mc_shm_map_return(map);
+    return err;
+}
+
 static mooncake_err run(struct mc_xfer_op *op)
 {
     const struct mc_mount *mount = mc_mount_borrow(op->extent.mount_id);
@@ -58,7 +80,9 @@ static mooncake_err run(struct mc_xfer_op *op)
         return MOONCAKE_ENOSEGMENT;
     }
     err = mc_mount_check(mount, &op->extent, op->right);
-    if (err == MOONCAKE_OK && op->right == MC_RIGHT_READ) {
+    if (err == MOONCAKE_OK && op->lend != NULL) {
+        err = lend(mount, op);
+    } else if (err == MOONCAKE_OK && op->right == MC_RIGHT_READ) {
         err = mc_direct_read(mount->base, op);
     } else if (err == MOONCAKE_OK) {
         mc_direct_write(mount->base, op);
@@ -73,7 +97,7 @@ static mooncake_err local_submit(struct mc_transport *transport, struct mc_xfer_
 
     MC_ASSERT_ON_LOOP(transport->loop);
     MC_ASSERT(op->done != NULL);
-    MC_ASSERT(mc_xfer_op_len(op) == op->extent.payload_len);
+    MC_ASSERT(op->lend != NULL || mc_xfer_op_len(op) == op->extent.payload_len);
     op->err = run(op);
     mc_counter_add_owner(&local->stats.ops, 1);
     if (op->err != MOONCAKE_OK) {
@@ -113,7 +137,7 @@ static uint64_t local_moved(const struct mc_transport *transport)
 
 const struct mc_transport_ops mc_transport_local = {
     .kind = "local",
-    .caps = MC_TRANSPORT_COPIES_INLINE,
+    .caps = MC_TRANSPORT_COPIES_INLINE | MC_TRANSPORT_LENDS,
     .open = local_open,
     .close = local_close,
     .reaches = local_reaches,

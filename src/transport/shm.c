@@ -98,6 +98,9 @@ static mooncake_err copy(const struct mc_shm_map *map, const struct mc_xfer_op *
         extent->payload_len > map->len - extent->offset - MC_EXTENT_HEADER_LEN) {
         return MOONCAKE_EINVAL;
     }
+    if (op->lend != NULL) {
+        return mc_direct_prove(map->base, op);
+    }
     if (op->right == MC_RIGHT_READ) {
         return mc_direct_read(map->base, op);
     }
@@ -174,15 +177,19 @@ static void run_slice(struct shm *shm)
         mc_list_for_each (node, &slice) {
             struct mc_xfer_op *op = MC_CONTAINER_OF(node, struct mc_xfer_op, node);
 
-            op->err = op->right == MC_RIGHT_WRITE ? MOONCAKE_ERPC : op->err;
+            op->err = op->right == MC_RIGHT_WRITE || op->lend != NULL ? MOONCAKE_ERPC : op->err;
         }
     }
-    mc_shm_map_return(map);
     while (!mc_list_empty(&slice)) {
         struct mc_xfer_op *op = mc_list_first(&slice, struct mc_xfer_op, node);
 
+        if (op->lend != NULL && op->err == MOONCAKE_OK) {
+            mc_lend_init(op->lend, map, op->extent.offset + MC_EXTENT_HEADER_LEN,
+                         op->extent.payload_len);
+        }
         finish(shm, op, op->err); /* may submit others, and cancel those still in the slice */
     }
+    mc_shm_map_return(map);
 }
 
 static void post_more(struct shm *shm)
@@ -537,7 +544,7 @@ static mooncake_err shm_submit(struct mc_transport *transport, struct mc_xfer_op
 {
     MC_ASSERT_ON_LOOP(transport->loop);
     MC_ASSERT(op->done != NULL);
-    MC_ASSERT(mc_xfer_op_len(op) == op->extent.payload_len);
+    MC_ASSERT(op->lend != NULL || mc_xfer_op_len(op) == op->extent.payload_len);
     op->retries = 0;
     return queue(shm_of(transport), op);
 }
@@ -574,7 +581,7 @@ static uint64_t shm_moved(const struct mc_transport *transport)
 
 const struct mc_transport_ops mc_transport_shm = {
     .kind = "shm",
-    .caps = 0,
+    .caps = MC_TRANSPORT_LENDS,
     .open = shm_open_instance,
     .close = shm_close,
     .reaches = shm_reaches,

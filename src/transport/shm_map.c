@@ -16,11 +16,12 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "transport/mount_table.h"
 
 struct entry {
     struct mc_shm_map map;
     struct mc_list node; /* in `entries` until dropped */
-    int socket;          /* owned */
+    int socket;          /* owned; -1: this process serves the mount itself */
     unsigned holders;    /* plus one while in the table */
 };
 
@@ -65,7 +66,9 @@ static struct entry *find_locked(uint64_t mount_id)
 static void destroy(struct entry *entry)
 {
     MC_ASSERT(munmap(entry->map.base, entry->map.len) == 0);
-    (void)close(entry->socket);
+    if (entry->socket >= 0) {
+        (void)close(entry->socket);
+    }
     mc_free(entry);
 }
 
@@ -98,6 +101,16 @@ struct mc_shm_map *mc_shm_map_borrow(uint64_t mount_id)
 void mc_shm_map_return(struct mc_shm_map *map)
 {
     let_go(entry_of(map));
+}
+
+void mc_shm_map_hold(struct mc_shm_map *map)
+{
+    struct entry *entry = entry_of(map);
+
+    (void)pthread_mutex_lock(&lock);
+    MC_ASSERT(entry->holders > 0);
+    entry->holders++;
+    (void)pthread_mutex_unlock(&lock);
 }
 
 /* The memory must be as long as announced and unable to shrink: else a read could be a SIGBUS. */
@@ -145,22 +158,14 @@ static mooncake_err make_entry(uint64_t mount_id, int memfd, uint64_t len, struc
     return MOONCAKE_OK;
 }
 
-mooncake_err mc_shm_map_add(uint64_t mount_id, int memfd, uint64_t len, int socket,
-                            struct mc_shm_map **out)
+/* Into the table, unless another was faster: then that one. Held. */
+static struct mc_shm_map *enter(struct entry *fresh)
 {
-    struct entry *fresh = NULL;
     struct entry *entry;
-    mooncake_err err = make_entry(mount_id, memfd, len, &fresh);
 
     (void)pthread_once(&fork_once, watch_forks);
-    (void)close(memfd);
-    if (err != MOONCAKE_OK) {
-        (void)close(socket);
-        return err;
-    }
-    fresh->socket = socket;
     (void)pthread_mutex_lock(&lock);
-    entry = find_locked(mount_id);
+    entry = find_locked(fresh->map.mount_id);
     if (entry == NULL) {
         entry = fresh;
         mc_list_add_tail(&entries, &entry->node);
@@ -171,15 +176,48 @@ mooncake_err mc_shm_map_add(uint64_t mount_id, int memfd, uint64_t len, int sock
     if (entry != fresh) {
         destroy(fresh);
     }
-    *out = &entry->map;
+    return &entry->map;
+}
+
+mooncake_err mc_shm_map_add(uint64_t mount_id, int memfd, uint64_t len, int socket,
+                            struct mc_shm_map **out)
+{
+    struct entry *fresh = NULL;
+    mooncake_err err = make_entry(mount_id, memfd, len, &fresh);
+
+    (void)close(memfd);
+    if (err != MOONCAKE_OK) {
+        (void)close(socket);
+        return err;
+    }
+    fresh->socket = socket;
+    *out = enter(fresh);
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_shm_map_own(uint64_t mount_id, int memfd, uint64_t len, struct mc_shm_map **out)
+{
+    struct entry *fresh = NULL;
+
+    MC_TRY(make_entry(mount_id, memfd, len, &fresh));
+    *out = enter(fresh);
     return MOONCAKE_OK;
 }
 
 static bool is_alive(const struct entry *entry)
 {
     char byte;
-    ssize_t n = recv(entry->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n;
 
+    if (entry->socket < 0) {
+        const struct mc_mount *mount = mc_mount_borrow(entry->map.mount_id);
+
+        if (mount != NULL) {
+            mc_mount_return(mount);
+        }
+        return mount != NULL;
+    }
+    n = recv(entry->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 

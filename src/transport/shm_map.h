@@ -19,6 +19,8 @@ struct mc_shm_map {
 /** The mapping of this mount, held until mc_shm_map_return(); NULL if there is none. */
 struct mc_shm_map *mc_shm_map_borrow(uint64_t mount_id);
 void mc_shm_map_return(struct mc_shm_map *map);
+/** One more holder of a mapping that the caller holds. */
+void mc_shm_map_hold(struct mc_shm_map *map);
 
 /**
  * Map a segment that its store has handed out, and hold it. If another engine was faster, its
@@ -30,6 +32,15 @@ void mc_shm_map_return(struct mc_shm_map *map);
  * @retval ENOMEM  no address space, or none for the entry
  */
 mooncake_err mc_shm_map_add(uint64_t mount_id, int memfd, uint64_t len, int socket,
+                            struct mc_shm_map **out) MC_MUST_CHECK;
+
+/**
+ * Map a segment that this process serves itself a second time, so that what was lent of it outlives
+ * the mount; hold it. It is alive as long as the mount (mount_table.h) is.
+ *
+ * @param memfd  borrowed
+ */
+mooncake_err mc_shm_map_own(uint64_t mount_id, int memfd, uint64_t len,
                             struct mc_shm_map **out) MC_MUST_CHECK;
 
 /** Does the store still own this memory? One system call that does not wait. */

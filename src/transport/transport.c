@@ -140,3 +140,15 @@ int mc_transport_set_choose(struct mc_transport_set *set, const struct mc_target
     }
     return -1;
 }
+
+unsigned mc_transport_set_without(const struct mc_transport_set *set, unsigned caps)
+{
+    unsigned mask = 0;
+
+    for (unsigned i = 0; i < set->count; i++) {
+        const struct mc_transport *t = set->instances[i];
+
+        mask |= t == NULL || (t->ops->caps & caps) == 0 ? 1u << i : 0;
+    }
+    return mask;
+}

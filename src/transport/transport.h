@@ -27,6 +27,7 @@
 #include "base/metric.h"
 #include "io/loop.h"
 #include "transport/extent.h"
+#include "transport/lend.h"
 
 struct mc_transport;
 
@@ -44,6 +45,9 @@ struct mc_xfer_op {
     const struct mc_target *target; /* borrowed */
     struct iovec *pieces;           /* payload memory, in order; sums to extent.payload_len */
     unsigned pieces_count;
+    /* READ only, and only for kinds that lend; NULL: copy. With it the payload is proven where it
+     * lies and lent from there: *lend is set with OK, the submitter's to return; no pieces. */
+    struct mc_lend *lend;
     enum mc_verify verify;
     void (*done)(struct mc_xfer_op *op);
     void *arg;        /* the submitter's */
@@ -68,6 +72,7 @@ uint64_t mc_xfer_op_len(const struct mc_xfer_op *op);
 enum mc_transport_caps {
     MC_TRANSPORT_COPIES_INLINE = 1,    /* submit does the work before it returns */
     MC_TRANSPORT_NEEDS_REGISTERED = 2, /* caller memory must be registered or is staged */
+    MC_TRANSPORT_LENDS = 4,            /* can lend payloads in place */
 };
 
 struct mc_memreg;
@@ -168,5 +173,7 @@ bool mc_transport_allowed(const char *allowed, const char *kind);
 /** Index of the best kind that reaches @p target and is not in @p tried_mask; -1: none. */
 int mc_transport_set_choose(struct mc_transport_set *set, const struct mc_target *target,
                             unsigned tried_mask);
+/** Mask of the kinds that have none of @p caps. */
+unsigned mc_transport_set_without(const struct mc_transport_set *set, unsigned caps);
 
 #endif

@@ -195,7 +195,7 @@ void mc_xfer_add(struct mc_xfer *xfer, struct mc_xfer_op *op)
     op->err = MOONCAKE_OK;
     op->kind = 0;
     op->retries = 0;
-    op->tried_mask = 0;
+    op->tried_mask = op->lend == NULL ? 0 : mc_transport_set_without(xfer->set, MC_TRANSPORT_LENDS);
     op->submitted = false;
     mc_list_init(&op->node);
     mc_list_init(&op->xfer_node);
