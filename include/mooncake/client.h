@@ -93,6 +93,11 @@ typedef struct mooncake_client_options {
     /** Registered memory of each engine through which RDMA moves buffers that were not registered,
      * bytes; 0: 16 MiB. A transfer that gets none of it for 2 s ends with MOONCAKE_ENOSPACE. */
     uint64_t rdma_staging;
+    /** A get right after an exist of the same keys reads what the exist has told, without asking
+     * the master again (true). The master allows it for a short time (its descriptor_reuse_ttl), in
+     * which a removal by force or a replacement of such keys, by anybody, waits; so gets see what
+     * they would see otherwise. Exists ask for it only while gets are seen to follow them. */
+    bool reuse_descriptors;
 } mooncake_client_options;
 
 /** Set every field to its default. */
@@ -209,6 +214,73 @@ MOONCAKE_API mooncake_err mooncake_get_into_pieces(mooncake_client *client, cons
 MOONCAKE_API mooncake_err mooncake_get(mooncake_client *client, const char *key,
                                        uint32_t timeout_ms, void **out_data, uint64_t *out_len);
 
+/*
+ * Looking at values where they lie. A view is a read-only look at one value: at the memory of a
+ * store on this host, or of this process, without a copy, where all of the value lies there in one
+ * piece and can be proven; else at a copy that the view owns. The caller sees no difference but in
+ * time and memory.
+ *
+ * While a view in place is open, the client renews its lease, from a thread of its own, at half of
+ * the lease time. So the bytes stay what they are until mooncake_view_release(), also if meanwhile
+ * the key is asked to be removed (refused: MOONCAKE_ELEASED), removed by force or replaced (the key
+ * shows that at once, the space is kept for the view), the pool is full, or the store dies (its
+ * memory stays mapped here). Three things end that: the client could not reach its master for a
+ * whole lease time, the master began a new life, or the master gave the store up and the store
+ * began anew. Looking is safe then too, but the bytes may be those of other values:
+ * mooncake_view_check() tells.
+ */
+
+/** A look at one value. Opaque; made by mooncake_get_view(). */
+typedef struct mooncake_view mooncake_view;
+
+/** How to look. Call mooncake_view_options_init() first. */
+typedef struct mooncake_view_options {
+    size_t struct_size;
+    /** Longest value, in bytes, of which a copy is made if it cannot be looked at in place
+     * (UINT64_MAX: any); a longer one gives MOONCAKE_ENOTSUP. 0: no copies. */
+    uint64_t copy_len_max;
+} mooncake_view_options;
+
+/** Set every field to its default. */
+MOONCAKE_API void mooncake_view_options_init(mooncake_view_options *options);
+
+/**
+ * Look at one value. It is proven as the client's `verify` says before this returns.
+ *
+ * @param options   borrowed for the call; NULL: all defaults
+ * @param out_view  the caller's; give it to mooncake_view_release(), before
+ *                  mooncake_client_close()
+ * @retval MOONCAKE_ENOTSUP  it cannot be looked at in place, and is longer than copy_len_max
+ * @retval MOONCAKE_ENOMEM   no memory for the copy
+ * Other errors are those of mooncake_get().
+ */
+MOONCAKE_API mooncake_err mooncake_get_view(mooncake_client *client, const char *key,
+                                            const mooncake_view_options *options,
+                                            uint32_t timeout_ms, mooncake_view **out_view);
+
+/** The bytes, never NULL, also of an empty value. Whoever writes there harms others' values. In a
+ * forked child those in place are not mapped. */
+MOONCAKE_API const void *mooncake_view_data(const mooncake_view *view);
+/** Length of the value in bytes. */
+MOONCAKE_API uint64_t mooncake_view_size(const mooncake_view *view);
+/** Is this the store's own memory, and not a copy? */
+MOONCAKE_API bool mooncake_view_in_place(const mooncake_view *view);
+
+/**
+ * Were the bytes all the time, until now, those that were proven? Asked after the last look, OK
+ * covers all that was read before. Costs a system call. A copy is always OK.
+ *
+ * @retval MOONCAKE_ELEASEEXPIRED  not assured any more, or its store has died
+ */
+MOONCAKE_API mooncake_err mooncake_view_check(const mooncake_view *view);
+
+/**
+ * Stop looking: the pointer is invalid. From any thread, once. NULL is ignored. After
+ * mooncake_client_close(), which ends the renewal of leases and waits for no view, and in a forked
+ * child it is allowed, and frees what is left.
+ */
+MOONCAKE_API void mooncake_view_release(mooncake_view *view);
+
 /** Free memory that a get returned. NULL is ignored. */
 MOONCAKE_API void mooncake_free(void *data);
 
@@ -289,6 +361,12 @@ MOONCAKE_API mooncake_err mooncake_batch_get(mooncake_client *client, const char
                                              mooncake_err *results, void **out_data,
                                              uint64_t *out_lens);
 
+/** As mooncake_get_view(). out_views[i] is NULL where results[i] is not OK. */
+MOONCAKE_API mooncake_err mooncake_get_views(mooncake_client *client, const char *const *keys,
+                                             size_t count, const mooncake_view_options *options,
+                                             uint32_t timeout_ms, mooncake_err *results,
+                                             mooncake_view **out_views);
+
 /** results[i] is OK (readable), ENOENT (not), EBADKEY, or what went wrong. */
 MOONCAKE_API mooncake_err mooncake_batch_exist(mooncake_client *client, const char *const *keys,
                                                size_t count, uint32_t timeout_ms,
@@ -334,10 +412,14 @@ MOONCAKE_API const char *mooncake_client_hostname(const mooncake_client *client)
 
 /** Numbers since the client was opened. */
 typedef struct mooncake_client_stats {
-    size_t struct_size;       /**< set by the caller to sizeof(mooncake_client_stats) */
-    uint64_t puts_again;      /**< puts placed anew because a store died under them */
-    uint64_t puts_degraded;   /**< puts that succeeded with fewer copies than wished */
-    uint64_t damaged_extents; /**< extents read whose checksum did not hold; none was returned */
+    size_t struct_size;          /**< set by the caller to sizeof(mooncake_client_stats) */
+    uint64_t puts_again;         /**< puts placed anew because a store died under them */
+    uint64_t puts_degraded;      /**< puts that succeeded with fewer copies than wished */
+    uint64_t damaged_extents;    /**< extents read whose checksum did not hold; none was returned */
+    uint64_t descriptor_exists;  /**< questions to the master that asked for descriptors too */
+    uint64_t descriptor_keys;    /**< keys of their answers */
+    uint64_t descriptors_reused; /**< keys that were got without asking the master again */
+    uint64_t descriptors_stale;  /**< of these: could not be read so, and the master was asked */
 } mooncake_client_stats;
 
 MOONCAKE_API mooncake_err mooncake_client_get_stats(mooncake_client *client,

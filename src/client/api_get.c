@@ -76,7 +76,7 @@ static mooncake_err run_sink(struct mc_call *call, const struct sink *sink,
             mc_call_note(call, "item %zu: %s", i, mooncake_last_error());
         }
     }
-    return mc_get_run(call, items, sink->count, sink->allocate);
+    return mc_get_run(call, items, sink->count, sink->allocate ? MC_GET_FRESH : MC_GET_INTO);
 }
 
 static void hand_out(const struct mc_get_item *item, void **out_data, uint64_t *out_len)
@@ -129,7 +129,7 @@ mooncake_err mooncake_get_into_pieces(mooncake_client *client, const char *key,
     MC_TRY(mc_call_begin(client, timeout_ms, &call));
     err = fill_item(&call.engine->arena, key, pieces, pieces_count, &item);
     if (err == MOONCAKE_OK) {
-        err = mc_get_run(&call, &item, 1, false);
+        err = mc_get_run(&call, &item, 1, MC_GET_INTO);
         err = err == MOONCAKE_OK ? item.err : err;
         hand_out(&item, NULL, out_len);
     } else {
@@ -158,7 +158,7 @@ mooncake_err mooncake_get(mooncake_client *client, const char *key, uint32_t tim
     MC_TRY(mc_call_begin(client, timeout_ms, &call));
     err = mc_key_from_text(key, &item.key);
     if (err == MOONCAKE_OK) {
-        err = mc_get_run(&call, &item, 1, true);
+        err = mc_get_run(&call, &item, 1, MC_GET_FRESH);
         err = err == MOONCAKE_OK ? item.err : err;
     } else {
         mc_call_note(&call, "%s", mooncake_last_error());

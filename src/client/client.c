@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/option.h"
 #include "client/call.h"
+#include "client/view.h"
 #include "transport/shm_map.h"
 
 #define MASTER_PORT 50051u
@@ -52,6 +53,7 @@ void mooncake_client_options_init(mooncake_client_options *options)
             .engines_max = 8,
             .verify = MOONCAKE_VERIFY_FULL,
             .poll_us = 50,
+            .reuse_descriptors = true,
         };
     }
 }
@@ -188,6 +190,7 @@ static mooncake_err init_parts(mooncake_client *client, const mooncake_client_op
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_cond_init(&client->idle, NULL);
     mc_suspects_init(&client->suspects);
+    mc_known_init(&client->known, options->reuse_descriptors);
     MC_TRY(mc_engine_pool_init(&client->engines, &engines));
     MC_TRY(copy_options(client, options));
     client->engines.options = (struct mc_engine_options){
@@ -259,13 +262,16 @@ static mooncake_err ask_status(mooncake_client *client, uint64_t deadline_ns)
 
 static void free_client(mooncake_client *client)
 {
+    mc_view_keeper_close(&client->view_keeper);
     mc_session_close(&client->session);
+    mc_shm_map_sweep(); /* what was lent of the segment that is gone now is its viewers' alone */
     mc_engine_pool_fini(&client->engines);
     if (client->memreg != NULL) {
         mc_memreg_destroy(&client->memreg);
     }
     mc_peers_destroy(&client->peers);
     mc_suspects_fini(&client->suspects);
+    mc_known_fini(&client->known);
     (void)pthread_cond_destroy(&client->idle);
     (void)pthread_mutex_destroy(&client->lock);
     mc_free(client->master);
@@ -359,20 +365,32 @@ const char *mooncake_client_hostname(const mooncake_client *client)
 mooncake_err mooncake_client_get_stats(mooncake_client *client, mooncake_client_stats *out_stats)
 {
     const struct mc_client_counters *counters;
+    mooncake_client_stats stats;
+    struct mc_known_totals known;
 
-    mc_err_clear();
-    if (client == NULL || out_stats == NULL || out_stats->struct_size < sizeof(*out_stats)) {
+    MC_TRY(mc_client_enter(client));
+    if (out_stats == NULL || out_stats->struct_size < sizeof(out_stats->struct_size)) {
+        mc_client_leave(client);
         return mc_err_set(MOONCAKE_EINVAL,
-                          "stats: client or out_stats is NULL, or struct_size is less than %zu",
-                          sizeof(*out_stats));
+                          "stats: out_stats is NULL, or struct_size is less than %zu",
+                          sizeof(out_stats->struct_size));
     }
     counters = &client->counters;
-    *out_stats = (mooncake_client_stats){
+    known = mc_known_totals(&client->known);
+    stats = (mooncake_client_stats){
         .struct_size = out_stats->struct_size,
         .puts_again = atomic_load_explicit(&counters->puts_again, memory_order_relaxed),
         .puts_degraded = atomic_load_explicit(&counters->puts_degraded, memory_order_relaxed),
         .damaged_extents = atomic_load_explicit(&counters->damaged_extents, memory_order_relaxed),
+        .descriptor_exists = known.asked,
+        .descriptor_keys = known.kept,
+        .descriptors_reused = known.reused,
+        .descriptors_stale = known.stale,
     };
+    /* As far as the caller's version of the struct reaches. */
+    memcpy(out_stats, &stats,
+           stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats));
+    mc_client_leave(client);
     return MOONCAKE_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "client/engine.h"
+#include "client/known.h"
 #include "client/session.h"
 #include "client/suspects.h"
 #include "mooncake/client.h"
@@ -48,14 +49,16 @@ struct mooncake_client {
     struct mc_session *session; /* owned; NULL for tools */
     struct mc_suspects suspects;
     struct mc_client_counters counters;
+    struct mc_known known;
     struct mc_memreg *memreg; /* owned */
     struct mc_peers *peers;   /* owned */
 
     /* Calls under way, for close to wait for. */
     pthread_mutex_t lock;
     pthread_cond_t idle;
-    unsigned calls; /* guarded by lock */
-    bool closing;   /* guarded by lock */
+    unsigned calls;                     /* guarded by lock */
+    struct mc_view_keeper *view_keeper; /* owned; guarded by lock; NULL: nothing was viewed yet */
+    bool closing;                       /* guarded by lock */
 };
 
 /** What every engine's transports are opened with. Texts and tables stay the client's. */

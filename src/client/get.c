@@ -34,6 +34,9 @@ static void finish_window(struct mc_get_window *window, mooncake_err err)
             job->err = err;
         }
     }
+    if (window->known != NULL) {
+        mc_known_return(&job->base.call->client->known, &window->known, 0);
+    }
     window->state = MC_GET_IDLE;
     job->base.busy--;
     pump(job);
@@ -59,18 +62,31 @@ static void ask_where(struct mc_get_window *window)
 
     window->state = MC_GET_ASKING;
     window->query = (struct mc_keys_request){.client_id = job->base.call->client->client_id,
-                                             .keys = window->keys};
+                                             .keys = window->keys,
+                                             .view = job->mode == MC_GET_VIEW};
+    window->asked_ns = mc_monotonic_ns();
     for (size_t i = 0; i < window->count; i++) {
         struct mc_get_entry *entry = &window->entries[i];
 
         if (!entry->judged) {
             entry->stale = entry->damaged = entry->unreachable = entry->late = false;
             entry->object = NULL;
+            entry->no_lend = false;
             entry->order_count = entry->order_next = 0;
             window->asked[window->query.count] = entry;
             window->keys[window->query.count] = entry->item->key;
             window->query.count++;
         }
+    }
+    if (window->round == 0 && job->mode != MC_GET_VIEW) {
+        window->known =
+            mc_known_find(&job->base.call->client->known, window->keys, window->query.count,
+                          window->asked_ns, window->arena, &window->answer);
+    }
+    if (window->known != NULL) {
+        window->rounds_max = MC_GET_ROUNDS;
+        mc_get_read(window);
+        return;
     }
     window->ask = (struct mc_ask){.method = MC_METHOD_QUERY,
                                   .request = &window->query,
@@ -88,7 +104,8 @@ static void ask_where(struct mc_get_window *window)
  */
 void mc_get_end_round(struct mc_get_window *window)
 {
-    bool last = window->round + 1 == MC_GET_ROUNDS;
+    bool last = window->round + 1 == window->rounds_max;
+    bool known = window->known != NULL; /* then the master has not been asked yet */
     bool expired = mc_call_expired(window->job->base.call);
     size_t left = 0;
 
@@ -98,11 +115,14 @@ void mc_get_end_round(struct mc_get_window *window)
         if (entry->judged) {
             continue;
         }
-        if (!expired && (last || (entry->late && !entry->stale))) {
+        if (!expired && !known && (last || (entry->late && !entry->stale))) {
             mc_get_judge(window->job, entry, mc_get_final_error(entry));
         } else {
             left++;
         }
+    }
+    if (known && left > 0 && !expired) {
+        mc_known_return(&window->job->base.call->client->known, &window->known, left);
     }
     if (left == 0 || expired) {
         finish_window(window, window->job->base.call->late);
@@ -125,6 +145,7 @@ static mooncake_err fill_window(struct mc_get_window *window)
     mc_arena_reset(window->arena);
     mc_list_init(&window->ops);
     window->round = 0;
+    window->rounds_max = MC_GET_ROUNDS - 1;
     window->count = 0;
     window->entries = mc_arena_array(window->arena, cap, sizeof(*window->entries));
     window->keys = mc_arena_array(window->arena, cap, sizeof(*window->keys));
@@ -244,8 +265,20 @@ static void cancel(struct mc_get_job *job)
     }
 }
 
+/* What the callers do not get. */
+static void free_leftovers(struct mc_get_item *item)
+{
+    if (item->err != MOONCAKE_OK || item->lend.map != NULL) {
+        mc_free(item->own.iov_base);
+        item->own = (struct iovec){0};
+    }
+    if (item->err != MOONCAKE_OK) {
+        mc_lend_return(&item->lend);
+    }
+}
+
 mooncake_err mc_get_run(struct mc_call *call, struct mc_get_item *items, size_t count,
-                        bool allocate)
+                        enum mc_get_mode mode)
 {
     struct mc_get_job *job = mc_arena_alloc(&call->engine->arena, sizeof(*job));
 
@@ -255,7 +288,7 @@ mooncake_err mc_get_run(struct mc_call *call, struct mc_get_item *items, size_t 
     memset(job, 0, sizeof(*job));
     mc_job_init(&job->base, call, count);
     job->items = items;
-    job->allocate = allocate;
+    job->mode = mode;
     job->random = mc_monotonic_ns() >> 4; /* spreads readers; need not be unguessable */
     for (unsigned i = 0; i < MC_WINDOWS_MAX; i++) {
         job->windows[i].job = job;
@@ -270,13 +303,8 @@ mooncake_err mc_get_run(struct mc_call *call, struct mc_get_item *items, size_t 
         cancel(job);
     }
     MC_ASSERT(job->base.done);
-    if (allocate) {
-        for (size_t i = 0; i < count; i++) {
-            if (items[i].err != MOONCAKE_OK) {
-                mc_free(items[i].own.iov_base);
-                items[i].own = (struct iovec){0};
-            }
-        }
+    for (size_t i = 0; mode != MC_GET_INTO && i < count; i++) {
+        free_leftovers(&items[i]);
     }
     return mc_job_verdict(&job->base, job->err);
 }

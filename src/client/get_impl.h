@@ -4,8 +4,9 @@
 
 #include "client/get.h"
 
-/* Rounds of asking and reading: the second is for descriptors that have gone stale meanwhile. */
-#define MC_GET_ROUNDS 2u
+/* Rounds of asking and reading: the last is for descriptors that have gone stale meanwhile. Before
+ * the first there may be one that reads what is known without asking. */
+#define MC_GET_ROUNDS 3u
 
 enum mc_get_state {
     MC_GET_IDLE,
@@ -33,6 +34,7 @@ struct mc_get_entry {
     mooncake_err present; /* how the present copy has failed; OK: it has not */
     /* What was wrong with the copies tried so far. */
     bool stale, damaged, unreachable, late;
+    bool no_lend; /* VIEW: lending the present copy has failed, so it is copied */
     bool judged;
 };
 
@@ -42,9 +44,11 @@ struct mc_get_window {
     struct mc_arena *arena;
     struct mc_get_entry *entries;
     size_t count;
-    unsigned round;
+    unsigned round, rounds_max;
+    struct mc_known_answer *known; /* held while it is read from */
 
     /* The question; entry i of the request is asked[i]. */
+    uint64_t asked_ns; /* when the question was sent: what it grants begins here */
     struct mc_ask ask;
     struct mc_keys_request query;
     struct mc_query_reply answer;
@@ -62,7 +66,8 @@ struct mc_get_job {
     struct mc_get_window windows[MC_WINDOWS_MAX];
     uint64_t random;
     mooncake_err err; /* of the last question that failed as a whole */
-    bool allocate, pumping;
+    enum mc_get_mode mode;
+    bool pumping;
 };
 
 /* ---- get.c ------------------------------------------------------------------------------- */

@@ -67,7 +67,12 @@ static void end_copy(struct mc_get_window *window, struct mc_get_entry *entry)
         mc_get_judge(window->job, entry, MOONCAKE_OK);
         return;
     }
-    remember_failure(entry, entry->present);
+    if (entry->present == MOONCAKE_ENOTSUP) { /* not to be lent: the same copy once more */
+        entry->no_lend = true;
+        entry->order_next--;
+    } else {
+        remember_failure(entry, entry->present);
+    }
     if (!mc_call_expired(window->job->base.call)) {
         try_next_copy(window, entry);
     }
@@ -82,7 +87,9 @@ static void on_read(struct mc_xfer *xfer, struct mc_xfer_op *xfer_op)
     mc_list_drop(&op->node);
     MC_ASSERT(entry->left > 0);
     entry->left--;
-    if (xfer_op->err != MOONCAKE_OK) {
+    if (xfer_op->lend != NULL && xfer_op->err == MOONCAKE_ERPC) {
+        entry->present = MOONCAKE_ENOTSUP;
+    } else if (xfer_op->err != MOONCAKE_OK) {
         note_read_failure(window->job, entry, xfer_op);
         mc_report_failure(window->job->base.call, xfer_op, &entry->item->key,
                           mc_job_idle_ms(&window->job->base));
@@ -103,9 +110,9 @@ static mooncake_err add_copy(struct mc_get_window *window, struct mc_get_entry *
                              const struct mc_replica_info *replica)
 {
     const struct mc_get_item *item = entry->item;
-    struct mc_piece_cursor cursor = window->job->allocate
-                                        ? mc_piece_cursor(&item->own, 1)
-                                        : mc_piece_cursor(item->spaces, item->spaces_count);
+    struct mc_piece_cursor cursor = window->job->mode == MC_GET_INTO
+                                        ? mc_piece_cursor(item->spaces, item->spaces_count)
+                                        : mc_piece_cursor(&item->own, 1);
     struct mc_get_op *ops = mc_arena_array(window->arena, replica->extents_count, sizeof(*ops));
 
     if (ops == NULL) {
@@ -134,26 +141,45 @@ static mooncake_err add_copy(struct mc_get_window *window, struct mc_get_entry *
     return MOONCAKE_OK;
 }
 
-/* Without another copy the entry is left without a verdict: the end of the round judges it. */
-static void try_next_copy(struct mc_get_window *window, struct mc_get_entry *entry)
+/* Can this copy be looked at where it lies? It must be in one piece, on this host. */
+static bool can_lend(struct mc_get_window *window, const struct mc_get_entry *entry,
+                     const struct mc_replica_info *replica)
 {
-    mooncake_err err;
+    struct mc_transport_set *set = &window->job->base.call->engine->transports;
 
-    if (entry->order_next == entry->order_count) {
-        return;
+    return window->job->mode == MC_GET_VIEW && !entry->no_lend && replica->extents_count == 1 &&
+           mc_transport_set_choose(set, &window->targets[replica->segment[0]],
+                                   mc_transport_set_without(set, MC_TRANSPORT_LENDS)) >= 0;
+}
+
+static mooncake_err add_lend(struct mc_get_window *window, struct mc_get_entry *entry,
+                             const struct mc_replica_info *replica)
+{
+    struct mc_get_op *op = mc_arena_alloc(window->arena, sizeof(*op));
+
+    if (op == NULL) {
+        return MOONCAKE_ENOMEM;
     }
-    err = add_copy(window, entry, &entry->object->replicas[entry->order[entry->order_next++]]);
-    if (err != MOONCAKE_OK) {
-        mc_get_judge(window->job, entry, err);
-    }
+    memset(op, 0, sizeof(*op));
+    op->entry = entry;
+    op->op.right = MC_RIGHT_READ;
+    op->op.extent = replica->extents[0];
+    op->op.target = &window->targets[replica->segment[0]];
+    op->op.verify = window->job->base.call->client->verify;
+    op->op.lend = &entry->item->lend;
+    entry->present = MOONCAKE_OK;
+    entry->left = 1;
+    mc_list_add_tail(&window->ops, &op->node);
+    mc_xfer_add(&window->xfers[window->round], &op->op);
+    return MOONCAKE_OK;
 }
 
 /* Is there room for the value where it is to go? */
 static mooncake_err make_room(struct mc_get_job *job, struct mc_get_item *item, uint64_t len)
 {
-    if (!job->allocate) {
-        char key[80];
+    char key[80];
 
+    if (job->mode == MC_GET_INTO) {
         if (len <= item->cap) {
             return MOONCAKE_OK;
         }
@@ -164,8 +190,16 @@ static mooncake_err make_room(struct mc_get_job *job, struct mc_get_item *item, 
                      (unsigned long long)item->cap);
         return MOONCAKE_EINVAL;
     }
+    if (job->mode == MC_GET_VIEW && len > item->copy_len_max) {
+        mc_call_note(job->base.call,
+                     "key \"%s\": its %llu bytes cannot be looked at in place, and copy_len_max "
+                     "(%llu) forbids a copy",
+                     mc_key_print(&item->key, key, sizeof(key)), (unsigned long long)len,
+                     (unsigned long long)item->copy_len_max);
+        return MOONCAKE_ENOTSUP;
+    }
     if (item->own.iov_base != NULL && item->own.iov_len == len) {
-        return MOONCAKE_OK; /* from the first round */
+        return MOONCAKE_OK; /* from another copy or the first round */
     }
     mc_free(item->own.iov_base);
     item->own = (struct iovec){0};
@@ -180,18 +214,41 @@ static mooncake_err make_room(struct mc_get_job *job, struct mc_get_item *item, 
     return MOONCAKE_OK;
 }
 
+/* Without another copy the entry is left without a verdict: the end of the round judges it. */
+static void try_next_copy(struct mc_get_window *window, struct mc_get_entry *entry)
+{
+    const struct mc_replica_info *replica;
+    mooncake_err err;
+
+    do {
+        if (entry->order_next == entry->order_count) {
+            return;
+        }
+        replica = &entry->object->replicas[entry->order[entry->order_next++]];
+        if (can_lend(window, entry, replica)) {
+            err = add_lend(window, entry, replica);
+        } else {
+            entry->no_lend = false; /* of the next copy nothing is known */
+            err = make_room(window->job, entry->item, entry->object->value_len);
+            err = err == MOONCAKE_OK ? add_copy(window, entry, replica) : err;
+        }
+        /* What must not be copied may still be lent from elsewhere. */
+    } while (err == MOONCAKE_ENOTSUP && entry->order_next < entry->order_count);
+    if (err != MOONCAKE_OK) {
+        mc_get_judge(window->job, entry, err);
+    }
+}
+
 /* The master knows the object: begin with its best copy. */
 static void read_entry(struct mc_get_window *window, struct mc_get_entry *entry,
                        const struct mc_object_info *object)
 {
     struct mc_get_job *job = window->job;
-    mooncake_err err = make_room(job, entry->item, object->value_len);
 
-    if (err != MOONCAKE_OK) {
-        mc_get_judge(job, entry, err);
-        return;
-    }
     entry->object = object;
+    entry->item->id = object->id;
+    entry->item->lease_ms = window->answer.lease_ms;
+    entry->item->lease_end_ns = mc_deadline_ns(window->asked_ns, window->answer.lease_ms);
     entry->order_next = 0;
     entry->order_count =
         mc_replica_order(&job->base.call->client->suspects, &job->base.call->engine->transports,

@@ -11,6 +11,7 @@ struct window {
     struct keys_job *job;
     struct mc_arena *arena;
     bool busy;
+    uint64_t sent_ns;
     size_t *items; /* index in the batch, by index in the request */
     struct mc_ask ask;
     struct mc_keys_request request;
@@ -97,12 +98,24 @@ static void take_answers(struct window *window)
     job->base.judged = job->base.judged || window->request.count > 0;
 }
 
+/* The last that is done with the window: its memory may be given away. */
+static void keep_places(struct window *window)
+{
+    const struct mc_exist_reply *reply = &window->reply.exist;
+
+    if (window->request.descriptors && reply->table.count > 0) {
+        mc_known_keep(&window->job->base.call->client->known, window->request.keys, reply,
+                      window->sent_ns, window->arena);
+    }
+}
+
 static void on_answer(struct mc_ask *ask, mooncake_err err)
 {
     struct window *window = ask->arg;
 
     if (err == MOONCAKE_OK) {
         take_answers(window);
+        keep_places(window);
     } else {
         fail_window(window, err);
     }
@@ -160,6 +173,11 @@ static void ask(struct window *window)
 
     window->busy = true;
     job->base.busy++;
+    window->sent_ns = mc_monotonic_ns();
+    window->request.descriptors =
+        job->options.question == MC_KEYS_EXIST &&
+        mc_known_before_exist(&job->base.call->client->known, window->request.keys,
+                              window->request.count, window->sent_ns);
     window->ask = (struct mc_ask){
         .method = method_of(job->options.question),
         .request = &window->request,
