@@ -1,6 +1,7 @@
 /*
  * For each replica, the first of these that works:
- *   1. one piece: a preferred segment, then the best of a few drawn at random, then the best of all
+ *   1. one piece: a preferred segment, then the best of the near host if one is named, then the
+ *      best of a few drawn at random, then the best of all
  *   2. up to 16 pieces over fragments and segments, longest first, which fails only if the free
  *      bytes are too few or lie in more than 16 fragments
  *   3. the same after evicting, if the bytes that are free or evictable are enough
@@ -113,6 +114,20 @@ static struct mc_segment *choose_preferred(const struct replica *replica)
     return NULL;
 }
 
+/* Also a newcomer that has had its share: the writer's own host is what was asked for. */
+static struct mc_segment *choose_near(const struct replica *replica)
+{
+    const struct mc_segments *segments = replica->allocator->segments;
+    struct mc_segment *best = NULL;
+
+    for (uint32_t i = 0; replica->ask->near_host != 0 && i < segments->placeable_count; i++) {
+        if (segments->placeable[i]->host_hash == replica->ask->near_host) {
+            best = better(replica, best, segments->placeable[i]);
+        }
+    }
+    return best;
+}
+
 static struct mc_segment *choose_drawn(const struct replica *replica)
 {
     struct mc_allocator *const allocator = replica->allocator;
@@ -144,6 +159,9 @@ static bool place_one_piece(struct replica *replica)
     const struct mc_segments *segments = replica->allocator->segments;
     struct mc_segment *best = choose_preferred(replica);
 
+    if (best == NULL) {
+        best = choose_near(replica);
+    }
     if (best == NULL) {
         best = choose_drawn(replica);
         if (best == NULL || is_capped(replica, best)) {

@@ -26,6 +26,7 @@ struct mc_allocate_ask {
     size_t preferred_count;
     const uint64_t *excluded; /* mounts */
     size_t excluded_count;
+    uint64_t near_host;             /* mc_htab_hash() of the host to place on next; 0: none */
     struct mc_budget *evict_budget; /* shared by all items of a request */
 };
 

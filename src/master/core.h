@@ -35,6 +35,7 @@ struct mc_core_options {
     double high_watermark; /* used / capacity of a segment at which eviction starts; (0, 1] */
     double eviction_ratio; /* eviction ends that far below the watermark; [0, watermark) */
     bool allow_evict_soft_pinned;
+    bool local_first;  /* place on the writer's host while it has room */
     uint64_t stall_ms; /* a gap between two calls beyond this is our own stall; 0: never judge so */
     uint64_t epoch;    /* random per master life, not 0 */
     uint64_t seed;     /* of placement's random choices */

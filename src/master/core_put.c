@@ -2,6 +2,8 @@
 #include "master/core_parts.h"
 #include "master/reply.h"
 
+#include <string.h>
+
 /* A put asked to come again does so after so long: a few slices of background eviction. */
 #define RETRY_AFTER_MS 5u
 
@@ -12,7 +14,8 @@ struct start {
     uint64_t request_seq;
     struct mc_budget budget; /* of eviction, for all items together */
     struct mc_slots slots;
-    bool later; /* an item was refused for now only */
+    uint64_t near_host; /* see struct mc_allocate_ask */
+    bool later;         /* an item was refused for now only */
 };
 
 /* The version under way that would have to end before another put of this key can begin. */
@@ -71,6 +74,15 @@ static uint64_t pin_len_ns(const struct start *start)
     return ms * MC_NS_PER_MS;
 }
 
+/* The host of whoever asks, if that matters and it is known: tools do not ping. */
+static uint64_t near_host(struct mc_core *core, uint64_t client_id)
+{
+    const struct mc_member *member =
+        core->env.options.local_first ? mc_members_find(&core->members, client_id) : NULL;
+
+    return member == NULL ? 0 : mc_htab_hash(member->host, strlen(member->host));
+}
+
 static mooncake_err allocate(struct start *start, size_t item)
 {
     const struct mc_put_start_request *request = start->request;
@@ -84,6 +96,7 @@ static mooncake_err allocate(struct start *start, size_t item)
         .preferred_count = request->preferred_count,
         .excluded = request->excluded_mounts,
         .excluded_count = request->excluded_count,
+        .near_host = start->near_host,
         .evict_budget = &start->budget,
     };
     mooncake_err const err = mc_allocate(&core->allocator, &ask, &start->slots, &later);
@@ -172,6 +185,7 @@ mooncake_err mc_core_put_start(struct mc_core *core, const struct mc_put_start_r
     }
     mc_core_enter(core);
     start.request_seq = ++core->request_seq;
+    start.near_host = near_host(core, request->client_id);
     mc_budget_init(&start.budget, core->clock, MC_INLINE_STEPS_MAX);
     reply.statuses = mc_arena_array(arena, request->count, sizeof(*reply.statuses));
     reply.attempts = mc_arena_array(arena, request->count, sizeof(*reply.attempts));

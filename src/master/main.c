@@ -28,7 +28,7 @@
 struct conf {
     uint16_t rpc_port, metrics_port, http_metadata_server_port;
     char *rpc_address, *port_file, *log_level, *http_metadata_server_host;
-    char *allocation_strategy, *cluster_id;
+    char *allocation_strategy, *cluster_id, *placement;
     uint64_t default_kv_lease_ttl, descriptor_reuse_ttl, default_kv_soft_pin_ttl, client_ttl;
     uint64_t put_start_discard_timeout_sec, put_start_release_timeout_sec;
     uint64_t metric_report_interval;
@@ -78,6 +78,8 @@ static const struct mc_option option_table[] = {
            .alias = "max_threads", .min = 1, .max = 1024),
     OPTION(allocation_strategy, TEXT, "free_ratio_first",
            "free_ratio_first or random: the freest of a few random segments, in both cases"),
+    OPTION(placement, TEXT, "any",
+           "any, or local_first: on the writer's own host while a segment there has room"),
     OPTION(cluster_id, TEXT, "mooncake_cluster", "name of the pool, shown where its options are"),
     OPTION(log_level, TEXT, "info", "error, warn, info, debug or off"),
     OPTION(poll_us, U32, "0", "time to poll for work before sleeping, in microseconds",
@@ -277,6 +279,7 @@ static void master_options_from(const struct conf *conf, struct mc_master_option
     mc_core_options_init(&out->core);
     out->core.lease_ms = conf->default_kv_lease_ttl;
     out->core.reuse_ms = conf->descriptor_reuse_ttl;
+    out->core.local_first = strcmp(conf->placement, "local_first") == 0;
     out->core.soft_pin_ms = conf->default_kv_soft_pin_ttl;
     out->core.client_ttl_ms = conf->client_ttl;
     out->core.put_discard_ms = conf->put_start_discard_timeout_sec;
@@ -306,6 +309,11 @@ static mooncake_err run_master(const struct conf *conf, const struct mc_config_r
                           "allocation_strategy: \"%s\" is not there; allowed are "
                           "free_ratio_first and random",
                           conf->allocation_strategy);
+    }
+    if (strcmp(conf->placement, "any") != 0 && strcmp(conf->placement, "local_first") != 0) {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "placement: \"%s\" is not there; allowed are any and local_first",
+                          conf->placement);
     }
     mc_log_set_level((enum mc_log_level)level);
     master_options_from(conf, &options);

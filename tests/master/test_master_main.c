@@ -19,6 +19,7 @@ static void main__bad_options_end_with_2_and_name_the_option(void **state)
         {"--eviction_high_watermark_ratio=1.5", "eviction_high_watermark_ratio"},
         {"--eviction_high_watermark_ratio=nan", "eviction_high_watermark_ratio"},
         {"--log_level=loud", "log_level"},
+        {"--placement=far", "placement"},
         {"--client_ttl=-1", "client_ttl"},
         {"--no_such_option=1", "no_such_option"},
         {"stray", "stray"},

@@ -1,5 +1,6 @@
 /* Where new data goes: the comparison by itself, and what it makes of a pool. */
 #include <stdio.h>
+#include <string.h>
 
 #include "master/placement.h"
 #include "master/pool.h"
@@ -380,6 +381,61 @@ static void placement__suspect_and_leaving_segments_get_nothing_new(void **state
     pool_close(&pool);
 }
 
+/* Puts of WRITER, who is on host-w, and what of them went there. */
+static unsigned put_near(struct pool *pool, const char *prefix, unsigned count,
+                         const struct wish *wish)
+{
+    unsigned near = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        char key[32];
+        struct started put;
+
+        (void)snprintf(key, sizeof(key), "%s%u", prefix, i);
+        put = pool_start(pool, key, 64 * KIB, wish);
+        assert_int_equal(put.status, MOONCAKE_OK);
+        for (uint32_t r = 0; r < put.object.replicas_count; r++) {
+            uint32_t const segment = put.object.replicas[r].segment[0];
+
+            near += strcmp(put.table.segments[segment].host, "host-w") == 0 ? 1 : 0;
+        }
+        if (wish == NULL || wish->client_id == 0) { /* else it is not ours to end */
+            assert_int_equal(pool_end(pool, key, put.attempt, 0), MOONCAKE_OK);
+        }
+    }
+    return near;
+}
+
+static void placement__local_first_fills_the_writers_host_first(void **state)
+{
+    struct wish const stranger = {.client_id = 99}, far = {.preferred = "a:1"};
+    struct wish const two = {.replicas = 2, .all_replicas = true};
+    struct pool pool;
+    unsigned near;
+
+    (void)state;
+    pool_options(&pool);
+    pool.options.local_first = true;
+    pool_open(&pool);
+    (void)pool_mount(&pool, "a:1", "host-a", 1, 4 * MIB);
+    (void)pool_mount(&pool, "b:1", "host-b", 2, 4 * MIB);
+    (void)pool_mount(&pool, "w:1", "host-w", WRITER, MIB);
+    (void)pool_mount(&pool, "w:2", "host-w", 3, MIB);
+    assert_int_equal(put_near(&pool, "preferred", 5, &far), 0);
+    assert_int_equal(put_near(&pool, "two", 5, &two), 5); /* the other copy is on another host */
+    near = put_near(&pool, "n", 40, NULL);
+    assert_in_range(near, 20, 27); /* while there is room, in both segments; then elsewhere */
+    assert_true(put_near(&pool, "stranger", 20, &stranger) <= 5);
+    pool_close(&pool);
+    pool_options(&pool);
+    pool_open(&pool);
+    (void)pool_mount(&pool, "a:1", "host-a", 1, 4 * MIB);
+    (void)pool_mount(&pool, "w:1", "host-w", WRITER, 4 * MIB);
+    near = put_near(&pool, "n", 40, NULL); /* not asked for */
+    assert_in_range(near, 5, 35);
+    pool_close(&pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +455,7 @@ int main(void)
         cmocka_unit_test(placement__a_newcomer_gets_more_than_its_share_and_less_than_nine_tenths),
         cmocka_unit_test(placement__a_value_larger_than_any_segment_stays),
         cmocka_unit_test(placement__suspect_and_leaving_segments_get_nothing_new),
+        cmocka_unit_test(placement__local_first_fills_the_writers_host_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
