@@ -37,6 +37,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct mc_rdma_devices *shared; /* guarded by mutex, as is the next */
 static unsigned users;
+static pid_t opened_by; /* the process that first opened them; 0: none has. Also under mutex. */
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -152,7 +153,14 @@ mooncake_err mc_rdma_devices_open(struct mc_rdma_devices **out)
 
     MC_TRY(mc_verbs_load(&verbs));
     (void)pthread_mutex_lock(&mutex);
-    if (shared == NULL) {
+    if (opened_by != 0 && opened_by != getpid()) {
+        /* librdmacm keeps its devices open for good, and the kernel takes no work through the
+         * descriptors of another process. */
+        err = mc_err_set(MOONCAKE_ENOTSUP, "rdma: this process was forked from one that used RDMA, "
+                                           "which the RDMA libraries do not allow; fork before the "
+                                           "first client is opened, or exec");
+    } else if (shared == NULL) {
+        opened_by = getpid();
         err = open_all(verbs, &shared);
     }
     if (err == MOONCAKE_OK) {

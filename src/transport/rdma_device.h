@@ -50,7 +50,7 @@ struct mc_rdma_devices {
 /**
  * The devices, opened with the first call and shared from then on.
  *
- * @retval ENOTSUP  no library or no device
+ * @retval ENOTSUP  no library or no device, or forked from a process that has had them open
  * @retval ENOMEM, ERPC  the kernel refuses: the sentence says what
  */
 mooncake_err mc_rdma_devices_open(struct mc_rdma_devices **out) MC_MUST_CHECK;

@@ -2,10 +2,14 @@
 #include "rdma/scene.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 static const char *const devices_a[NICS] = {"rxea0", "rxea0,rxea1"};
 static const char *const devices_b[NICS] = {"rxeb0", "rxeb0,rxeb1"};
@@ -116,6 +120,80 @@ void get_filled(mooncake_client *client, const char *key, size_t len, uint64_t s
         fail_msg("get %s: %s: %s", key, mooncake_err_name(err), mooncake_last_error());
     }
 }
+
+/* ---- readers --------------------------------------------------------------------------------- */
+
+#define READER_MS 15000u
+
+static mooncake_err read_for_ever(mooncake_client *client, const char *key, size_t len,
+                                  uint64_t seed)
+{
+    uint8_t *bytes = malloc(len);
+    mooncake_err err = MOONCAKE_OK;
+    bool told = false;
+
+    while (bytes != NULL && err == MOONCAKE_OK) {
+        uint64_t got = 0;
+
+        err = mooncake_get_into(client, key, bytes, len, READER_MS, &got);
+        if (err == MOONCAKE_OK && (got != len || !is_filled(bytes, len, seed))) {
+            exit(2);
+        }
+        if (err == MOONCAKE_OK && !told) {
+            told = write(STDOUT_FILENO, "r", 1) == 1;
+        }
+    }
+    free(bytes);
+    return err;
+}
+
+void reader_main(int argc, char **argv)
+{
+    mooncake_client_options options;
+    mooncake_client *client = NULL;
+    mooncake_err err;
+
+    if (argc != 7 || strcmp(argv[1], "reader") != 0) {
+        return;
+    }
+    mooncake_client_options_init(&options);
+    options.master = argv[2];
+    options.transport = "rdma";
+    options.rdma_devices = argv[3];
+    err = mooncake_client_open(&options, &client);
+    if (err == MOONCAKE_OK) {
+        err = read_for_ever(client, argv[4], strtoull(argv[5], NULL, 10),
+                            strtoull(argv[6], NULL, 10));
+    }
+    mooncake_client_close(client);
+    exit(err == MOONCAKE_ENOENT || err == MOONCAKE_ETRANSFER ? 0 : 1);
+}
+
+pid_t reader_start(const struct scene *scene, const char *key, size_t len, uint64_t seed)
+{
+    char len_text[24], seed_text[24], byte;
+    int out[2];
+    pid_t pid;
+
+    (void)snprintf(len_text, sizeof(len_text), "%zu", len);
+    (void)snprintf(seed_text, sizeof(seed_text), "%" PRIu64, seed);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)dup2(out[1], STDOUT_FILENO);
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)execl("/proc/self/exe", "reader", "reader", scene->pool.master_address,
+                    devices_a[scene->nics - 1], key, len_text, seed_text, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(out[1]);
+    assert_int_equal(read(out[0], &byte, 1), 1); /* else it has ended without a read */
+    (void)close(out[0]);
+    return pid;
+}
+
+/* ---- what the kernel counts ------------------------------------------------------------------ */
 
 uint64_t cable_bytes(unsigned nic)
 {

@@ -35,6 +35,14 @@ void get_filled(mooncake_client *client, const char *key, size_t len, uint64_t s
 /** The same where failing is allowed: OK only with every byte as put. */
 mooncake_err try_get_filled(mooncake_client *client, const char *key, size_t len, uint64_t seed);
 
+/* A process that reads one value for ever and compares each byte. Started anew and not forked: open
+ * devices are no good in a child. It ends with 0 when the store is lost, 2 after a wrong byte. */
+
+/** If this process was started as a reader, be one and do not return. First thing in main(). */
+void reader_main(int argc, char **argv);
+/** Start one; returns when it has read the value once. */
+pid_t reader_start(const struct scene *scene, const char *key, size_t len, uint64_t seed);
+
 /** Bytes that both hosts have sent over network @p nic. */
 uint64_t cable_bytes(unsigned nic);
 

@@ -3,7 +3,6 @@
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define CYCLES 200u
 #define LEN ((size_t)64 << 10)
@@ -100,43 +99,11 @@ static void connections__leave_nothing_behind(void **state)
     scene_close(&scene);
 }
 
-/* In a child: connect, say so, and read until killed. */
-static _Noreturn void be_reader(int say)
-{
-    mooncake_client_options options;
-    mooncake_client *client = NULL;
-    static uint8_t bytes[LEN];
-    mooncake_err err;
-
-    scene_client_options(&scene, "rdma", &options);
-    err = mooncake_client_open(&options, &client);
-    while (err == MOONCAKE_OK) {
-        err = mooncake_get_into(client, "key", bytes, LEN, 0, NULL);
-        if (err == MOONCAKE_OK && say >= 0) {
-            err = write(say, "", 1) == 1 ? MOONCAKE_OK : MOONCAKE_EINTERNAL;
-            (void)close(say);
-            say = -1;
-        }
-    }
-    _exit(1);
-}
-
 static void kill_a_client_that_reads(void)
 {
-    int pipes[2], status = 0;
-    char byte;
-    pid_t pid;
+    pid_t pid = reader_start(&scene, "key", LEN, 1);
+    int status = 0;
 
-    assert_int_equal(pipe(pipes), 0);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        (void)close(pipes[0]);
-        be_reader(pipes[1]);
-    }
-    (void)close(pipes[1]);
-    assert_int_equal(read(pipes[0], &byte, 1), 1);
-    (void)close(pipes[0]);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
@@ -155,12 +122,13 @@ static void killed_clients__leave_nothing_behind(void **state)
     scene_close(&scene);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections__leave_nothing_behind),
         cmocka_unit_test(killed_clients__leave_nothing_behind),
     };
 
+    reader_main(argc, argv);
     return cmocka_run_group_tests_name("rdma cycles", tests, NULL, NULL);
 }

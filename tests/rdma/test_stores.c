@@ -142,51 +142,15 @@ static void leaving_store__ends_a_running_stream_without_a_wrong_byte(void **sta
     assert_int_equal(daemon_stop(&scene.pool.stores[0]), 0);
 }
 
-/* In a child: read for ever, and compare each byte. A lost store is a good end. */
-static _Noreturn void be_reader(void)
-{
-    mooncake_client_options options;
-    mooncake_client *own = NULL;
-    uint8_t *bytes = malloc(LEN);
-    mooncake_err err;
-
-    scene_client_options(&scene, "rdma", &options);
-    options.timeout_ms = CALL_MS;
-    err = mooncake_client_open(&options, &own);
-    while (err == MOONCAKE_OK) {
-        uint64_t got = 0;
-
-        err = mooncake_get_into(own, "key", bytes, LEN, 0, &got);
-        if (err == MOONCAKE_OK && (got != LEN || !is_filled(bytes, LEN, 1))) {
-            _exit(2);
-        }
-    }
-    mooncake_client_close(own);
-    _exit(err == MOONCAKE_ENOENT || err == MOONCAKE_ETRANSFER ? 0 : 1);
-}
-
-static pid_t start_reader(void)
-{
-    pid_t pid = fork();
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        be_reader();
-    }
-    return pid;
-}
-
 static void leaving_store__under_several_readers_ends_well(void **state)
 {
     pid_t readers[3];
 
     (void)state;
     put_filled(client, "key", LEN, 1);
-    mooncake_client_close(client); /* devices that are open are no good in a child */
     for (unsigned i = 0; i < 3; i++) {
-        readers[i] = start_reader();
+        readers[i] = reader_start(&scene, "key", LEN, 1);
     }
-    client = scene_client(&scene, "rdma", CALL_MS);
     for (unsigned i = 0; i < 5; i++) {
         get_filled(client, "key", LEN, 1);
     }
@@ -199,9 +163,47 @@ static void leaving_store__under_several_readers_ends_well(void **state)
     }
 }
 
+/* In a child of a process with open devices. 0: RDMA said no, and TCP did it. */
+static int use_in_child(void)
+{
+    mooncake_client_options options;
+    mooncake_client *own = NULL;
+    static uint8_t bytes[LEN];
+    mooncake_err err;
+
+    scene_client_options(&scene, "rdma", &options);
+    if (mooncake_client_open(&options, &own) != MOONCAKE_ENOTSUP) {
+        return 1;
+    }
+    options.transport = "rdma,tcp";
+    err = mooncake_client_open(&options, &own);
+    if (err == MOONCAKE_OK) {
+        err = mooncake_get_into(own, "key", bytes, LEN, 0, NULL);
+    }
+    mooncake_client_close(own);
+    return err == MOONCAKE_OK && is_filled(bytes, LEN, 1) ? 0 : 2;
+}
+
+static void forked_child__uses_another_transport(void **state)
+{
+    int status = -1;
+    pid_t pid;
+
+    (void)state;
+    put_filled(client, "key", LEN, 1);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(use_in_child());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    get_filled(client, "key", LEN, 1);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_scene, close_scene)
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(store__sleeps_while_its_bytes_are_read),
@@ -209,7 +211,9 @@ int main(void)
         TEST(killed_store__is_a_named_error_in_time_and_a_new_one_serves),
         TEST(leaving_store__ends_a_running_stream_without_a_wrong_byte),
         TEST(leaving_store__under_several_readers_ends_well),
+        TEST(forked_child__uses_another_transport),
     };
 
+    reader_main(argc, argv);
     return cmocka_run_group_tests_name("rdma stores", tests, NULL, NULL);
 }
