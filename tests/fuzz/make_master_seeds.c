@@ -132,6 +132,21 @@ static void make_puts(void)
     end("puts");
 }
 
+/* Pinned objects, one of which is not removed because it is leased. */
+static void make_pins(void)
+{
+    uint64_t attempt;
+
+    begin();
+    attempt = say_start("pin", 100, false);
+    say_end(MC_METHOD_PUT_END, "pin", attempt, 0);
+    attempt = say_start("old", 200, false);
+    say_end(MC_METHOD_PUT_END, "old", attempt, 0);
+    say_keys(MC_METHOD_QUERY, "pin", "key1", false);
+    say_keys(MC_METHOD_REMOVE, "pin", "ole", false);
+    end("pins");
+}
+
 static void make_reads(void)
 {
     const struct mc_list_keys_request list = {.keys_max = 5, .pattern = "key[1-5]"};
@@ -198,6 +213,7 @@ int main(int argc, char **argv)
     }
     directory = argv[1];
     make_puts();
+    make_pins();
     make_reads();
     make_members();
     return 0;
