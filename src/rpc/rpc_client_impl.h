@@ -24,7 +24,7 @@ struct mc_rpc_link {
     struct mc_stream *stream;
     struct mc_rpc_input input;
     uint8_t *scratch; /* owned */
-    bool hello_sent;
+    bool hello_sent, answered;
     uint64_t quiet_since_ns; /* when bytes last came, or the first call after a pause was sent */
     char why[MC_RPC_TEXT_LEN_MAX]; /* sentence, if it was we who closed it */
 };

@@ -94,7 +94,7 @@ static void on_closed(void *arg, mooncake_err why)
         (void)snprintf(sentence, sizeof(sentence), "%s", link->why);
     } else if (client != NULL && client->state == MC_RPC_CONNECTING) {
         (void)snprintf(sentence, sizeof(sentence), "%.400s; %s", mooncake_last_error(),
-                       link->hello_sent ? "is this the RPC port?"
+                       link->hello_sent ? "it gave no answer to Hello: is this the RPC port?"
                                         : "does mooncake_master run there? (option --master)");
     } else {
         (void)snprintf(sentence, sizeof(sentence), "%s", mooncake_last_error());
@@ -118,6 +118,10 @@ static void on_closed(void *arg, mooncake_err why)
 
 /* ---- beginnings ------------------------------------------------------------------------------ */
 
+/* Hello's request id, as bytes: ends of lines. A server that reads text, such as our own admin
+ * port, would wait for one, and we for it; so it refuses us at once. */
+#define HELLO_REQUEST_ID 0x0a0d0a0d0a0d0a0du
+
 static void on_connected(void *arg)
 {
     struct mc_rpc_link *link = arg;
@@ -125,6 +129,7 @@ static void on_connected(void *arg)
     const struct mc_frame frame = {
         .version = MC_PROTOCOL_MAX,
         .method = client->options.hello_method,
+        .request_id = HELLO_REQUEST_ID,
         .body_len = (uint32_t)client->options.hello_body_len,
     };
     uint8_t header[MC_FRAME_LEN];
@@ -268,6 +273,40 @@ static bool take_frame(struct mc_rpc_link *link, const struct mc_frame *frame, c
     return link->client != NULL && mc_stream_is_connected(link->stream);
 }
 
+/* Who begins like this? For the sentence of somebody who has the wrong port. */
+static const char *guess_peer(const uint8_t *bytes, size_t len)
+{
+    static const struct {
+        const char *begin, *what;
+    } known[] = {
+        {"HTTP/", "an HTTP server, such as the admin port of a master, answers there"},
+        {"MCDH", "the data port of a store answers there"},
+        {"SSH-", "an SSH server answers there"},
+        {"-ERR", "a Redis server answers there"},
+        {"\x15\x03", "a TLS server answers there"},
+    };
+
+    for (size_t i = 0; i < MC_ARRAY_LEN(known); i++) {
+        size_t begin_len = strlen(known[i].begin);
+
+        if (len >= begin_len && memcmp(bytes, known[i].begin, begin_len) == 0) {
+            return known[i].what;
+        }
+    }
+    return NULL;
+}
+
+/* The first bytes of a connection. False: they are no frame's, and the link has failed. */
+static bool check_first_bytes(struct mc_rpc_link *link, size_t len)
+{
+    const char *what = guess_peer(link->scratch, len);
+
+    if (what != NULL) {
+        mc_rpc_link_fail(link, "%s: %s; is this the RPC port?", link->client->address, what);
+    }
+    return what == NULL;
+}
+
 static void on_bytes(void *arg, size_t len)
 {
     struct mc_rpc_link *link = arg;
@@ -278,6 +317,12 @@ static void on_bytes(void *arg, size_t len)
     bool got;
 
     link->quiet_since_ns = mc_loop_now_ns(client->loop);
+    if (!link->answered) {
+        link->answered = true; /* nothing is held yet, so the bytes are in scratch */
+        if (!check_first_bytes(link, len)) {
+            return;
+        }
+    }
     mc_rpc_client_enter(client);
     mc_rpc_input_feed(&link->input, link->scratch, len);
     for (;;) {

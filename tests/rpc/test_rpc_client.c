@@ -107,16 +107,47 @@ static void expect_error(struct fixture *f, struct fake *fake, struct call *call
 
 /* ---- peers that speak something else -------------------------------------------------------- */
 
-static void client__says_that_a_peer_speaks_another_protocol(void **state)
+static void expect_said_of(const char *first_bytes, const char *word)
 {
     struct fixture f;
     struct fake fake;
     struct call call;
 
+    open_with_call(&f, &fake, &call);
+    raw_send(fake.fd, first_bytes, strlen(first_bytes));
+    expect_error(&f, &fake, &call, word);
+}
+
+static void client__says_that_a_peer_speaks_another_protocol(void **state)
+{
+    (void)state;
+    expect_said_of("some other protocol, of 24 bytes", "does not speak the Mooncake control");
+}
+
+/* At once, by bytes that are fewer than a frame has. */
+static void client__names_what_it_found_in_the_place_of_a_master(void **state)
+{
+    (void)state;
+    expect_said_of("HTTP/1.1 400 Bad", "an HTTP server");
+    expect_said_of("SSH-2.0-x\r\n", "an SSH server");
+    expect_said_of("MCDH\1", "the data port of a store");
+}
+
+/* A server that reads lines of text refuses it, instead of waiting for the end of one. */
+static void client__says_hello_with_ends_of_lines(void **state)
+{
+    struct fixture f;
+    struct fake fake;
+    struct call call;
+    struct mc_frame hello;
+    char body[64];
+
     (void)state;
     open_with_call(&f, &fake, &call);
-    raw_send(fake.fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28);
-    expect_error(&f, &fake, &call, "does not speak the Mooncake control protocol");
+    raw_receive_frame(&f, fake.fd, &hello, body, sizeof(body));
+    assert_memory_equal(&hello.request_id, "\r\n\r\n\r\n\r\n", 8);
+    raw_send(fake.fd, "HTTP/1.1 400 Bad", 16);
+    expect_error(&f, &fake, &call, "an HTTP server");
 }
 
 static void client__says_that_a_peer_closed_instead_of_answering_hello(void **state)
@@ -506,6 +537,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(client__says_that_a_peer_speaks_another_protocol),
+        cmocka_unit_test(client__names_what_it_found_in_the_place_of_a_master),
+        cmocka_unit_test(client__says_hello_with_ends_of_lines),
         cmocka_unit_test(client__says_that_a_peer_closed_instead_of_answering_hello),
         cmocka_unit_test(client__gives_up_a_peer_that_does_not_answer_hello),
         cmocka_unit_test(client__tells_why_it_was_refused_and_cleans_the_sentence),
