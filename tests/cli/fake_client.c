@@ -238,7 +238,7 @@ mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_m
 {
     mooncake_segment_status s = {.name = long_name,
                                  .host = "host.example.org",
-                                 .addresses = "tcp=10.0.0.1:1",
+                                 .addresses = "tcp://10.0.0.1:1 shm://x",
                                  .state = "ok",
                                  .mount_id = 0xFFFFFFFFFFFFFFFF,
                                  .client_id = 1,

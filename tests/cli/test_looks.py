@@ -23,6 +23,53 @@ def run(*args, data=b"", stdout=subprocess.PIPE, env=None):
     return result.returncode, result.stdout, result.stderr.decode()
 
 
+def on_terminal(env, *args):
+    """What is written to a terminal."""
+    ours, theirs = os.openpty()
+    try:
+        subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=theirs, env=env,
+                       timeout=30, check=True)
+        return os.read(ours, 1 << 16)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def complete(line):
+    """What bash offers for the last word of a command line."""
+    script = """
+        source <("$1" completion bash) || exit 1
+        IFS=' ' read -ra COMP_WORDS <<< "$2"
+        [[ $2 == *' ' ]] && COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        compopt() { :; }
+        _mooncakectl
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    result = subprocess.run(["bash", "-c", script, "bash", PROGRAM, line], stdout=subprocess.PIPE,
+                            timeout=30, check=True, text=True)
+    return result.stdout.split()
+
+
+class Completion(unittest.TestCase):
+    def test_commands(self):
+        commands = json.loads(run("help", "--json")[1])["commands"]
+        self.assertEqual(complete("mooncakectl "), list(commands))
+        self.assertEqual(complete("mooncakectl seg"), ["segments"])
+        self.assertEqual(complete("mooncakectl --master=host:1 help stat"), ["status"])
+
+    def test_options_of_the_command_at_hand(self):
+        self.assertIn("--limit=", complete("mooncakectl ls --"))
+        self.assertIn("--json", complete("mooncakectl ls --"))
+        self.assertNotIn("--force", complete("mooncakectl ls --"))
+        self.assertEqual(complete("mooncakectl rm --fo"), ["--force"])
+
+    def test_another_shell(self):
+        status, _, err = run("completion", "fish")
+        self.assertEqual(status, 2)
+        self.assertIn("bash", err)
+
+
 class Usage(unittest.TestCase):
     def assert_usage(self, args, *words):
         status, out, err = run(*args)
@@ -80,7 +127,8 @@ class Usage(unittest.TestCase):
             self.assertLessEqual(max(map(len, out.split(b"\n"))), 100)
         commands = json.loads(run("help", "--json")[1])["commands"]
         for command in commands:
-            for args in (["help", command], [command, "--help"])[:1 if command == "help" else 2]:
+            alone = command in ("help", "bench")  # the latter's --help is another program's
+            for args in (["help", command], [command, "--help"])[:1 if alone else 2]:
                 status, out, err = run(*args)
                 self.assertEqual((status, err), (0, ""))
                 self.assertTrue(out.startswith(b"mooncakectl " + command.encode()), out)
@@ -207,11 +255,21 @@ class Looks(unittest.TestCase):
 
     def test_clients_and_config(self):
         lines = self.lines("clients")
-        self.assertRegex(lines[1], r"^0000000000000abc +client +host +vllm +1 +340 ms$")
+        self.assertRegex(lines[1], r"^0000000000000abc +client +host +vllm +340 ms +- +- +ok$")
+        self.assertRegex(lines[2], r"^0000000000000001 +store +10.0.0.1:1 +- +1.0 TiB +50.0 % +gone$")
+        self.assertEqual([s["client_id"][-1] for s in
+                          json.loads(run("stores", "--json")[1])["stores"]], ["1"])
         self.assertEqual(json.loads(run("clients", "--json")[1])["clients"][0]["ping_age_ms"], 340)
         self.assertRegex(self.lines("config")[1], r"^lease_ms +10000 +default$")
         self.assertEqual(json.loads(run("config", "--json")[1])["configuration"][0]["name"],
                          "lease_ms")
+
+    def test_colours_are_for_terminals_only(self):
+        self.assertNotIn(b"\x1b", run("segments")[1])
+        env = {**os.environ, "TERM": "xterm"}
+        self.assertIn(b"\x1b[32mok\x1b[0m", on_terminal(env, "segments"))
+        self.assertNotIn(b"\x1b", on_terminal({**env, "NO_COLOR": "1"}, "segments"))
+        self.assertNotIn(b"\x1b", on_terminal({**env, "TERM": "dumb"}, "segments"))
 
     def test_key(self):
         text = "\n".join(self.lines("key", "k"))

@@ -20,7 +20,9 @@ def options_of(program):
     """From --help, and for a program with commands from the help of each."""
     text = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
-    for command in re.findall(r"(?m)^  ([a-z]+)\b.* {2}", text):
+    for command in re.findall(r"(?m)^  ([a-z-]+)\b.* {2}", text):
+        if command == "bench":  # another program, with a page of its own
+            continue
         more = subprocess.run([program, command, "--help"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True, check=False)
         text += more.stdout if more.returncode == 0 else ""

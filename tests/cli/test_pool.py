@@ -3,14 +3,17 @@
 
 usage: test_pool.py DIRECTORY_OF_THE_PROGRAMS"""
 
+import http.server
 import json
 import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -163,6 +166,30 @@ class Questions(OnePool):
         self.assertIn("readable", text)
         self.assertIn("copies     2", text)
 
+    def test_key_of_an_unfinished_put(self):
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            # Its bytes cannot arrive: the store stands still, the put has started.
+            pool.stores[0].process.send_signal(signal.SIGSTOP)
+            env = {**os.environ, "MOONCAKE_MASTER": pool.address}
+            with subprocess.Popen([os.path.join(PROGRAMS, "mooncakectl"), "--timeout=60s", "put",
+                                   "half", "/bin/ls"], env=env, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, preexec_fn=die_with_parent) as put:
+                deadline = time.monotonic() + 20
+                key = {}
+                while key.get("state") != "writing" and time.monotonic() < deadline:
+                    key = json.loads(run(pool.address, "key", "half", "--json")[1])
+                self.assertEqual(key["state"], "writing")
+                self.assertNotEqual(key["owner_client_id"], "0" * 16)
+                text = run(pool.address, "key", "half")[1].decode()
+                self.assertRegex(text, r"(?m)^owner +[0-9a-f]{16} ")
+                self.assertRegex(text, r"(?m)^age +\d")
+                put.kill()
+
+    def test_bench(self):
+        status, out, _ = self.ctl("bench", "io", "--help")
+        self.assertEqual(status, 0)
+        self.assertIn(b"mooncake_bench io", out)
+
     def test_rm_by_pattern(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
             for key in ("a1", "a2", "b1"):
@@ -244,6 +271,13 @@ class Questions(OnePool):
         clients = self.json("clients")["clients"]
         self.assertEqual([c["role"] for c in clients], ["store", "store"])
         self.assertEqual({c["client_id"] for c in clients}, {s["client_id"] for s in segments})
+        stores = self.json("stores")["stores"]
+        self.assertEqual({s["client_id"] for s in stores}, {s["client_id"] for s in segments})
+        for store in stores:
+            self.assertRegex(store["addresses"], r"tcp://127\.0\.0\.1:\d+")
+            self.assertRegex(store["program"], r"^mooncake_store \d+\.\d+")
+            self.assertEqual((store["len"], store["state"], store["role"]),
+                             (SEGMENT, "ok", "store"))
         self.assertEqual(len(self.ok("clients").splitlines()), 3)
         config = {o["name"]: o for o in self.json("config")["configuration"]}
         self.assertEqual((config["rpc_port"]["value"], config["rpc_port"]["source"]), ("0", "flag"))
@@ -265,6 +299,7 @@ class OutOfReach(OnePool):
         self.assertEqual((status, out), (3, b""), err)
         for word in (*words, address, "cannot reach the pool", "MOONCAKE_MASTER"):
             self.assertIn(word, err)
+        return time.monotonic() - started
         status, out, _ = run(address, "--timeout=1s", "status", "--json")
         self.assertEqual(status, 3)
         self.assertIn(json.loads(out)["error"]["name"], ("ERPC", "ETIMEDOUT"))
@@ -273,10 +308,39 @@ class OutOfReach(OnePool):
         self.assert_unreachable(f"127.0.0.1:{free_port()}")
 
     def test_the_metrics_port(self):
-        self.assert_unreachable(self.pool.metrics_address)
+        started = time.monotonic()
+        self.assert_unreachable(self.pool.metrics_address, "admin HTTP port of a master or store", "rpc_port", "50051")
+        self.assertLess(time.monotonic() - started, 10, "refused at once, not by a timeout")
+
+    def test_an_http_server_that_is_not_ours(self):
+        with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            try:
+                self.assert_unreachable(f"127.0.0.1:{server.server_port}", "an HTTP server")
+            finally:
+                server.shutdown()
 
     def test_the_data_port_of_a_store(self):
-        self.assert_unreachable(f"127.0.0.1:{self.pool.stores[0].ports()['data_port']}")
+        self.assert_unreachable(f"127.0.0.1:{self.pool.stores[0].ports()['data_port']}",
+                                "the data port of a store")
+
+    def test_a_master_of_another_version(self):
+        def refuse(listener):
+            for _ in range(2):
+                peer = listener.accept()[0]
+                hello = peer.recv(4096)
+                sentence = b"mooncake_master 9.0 speaks protocol 7 to 8: upgrade the older one"
+                peer.sendall(hello[:5] + b"\x01" + hello[6:16] + struct.pack("<iI", -1012,
+                                                                            len(sentence)) +
+                             sentence)
+                peer.close()
+
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            threading.Thread(target=refuse, args=(listener,), daemon=True).start()
+            self.assert_unreachable(f"127.0.0.1:{listener.getsockname()[1]}",
+                                    "refused the connection", "speaks protocol 7 to 8")
 
     def test_somebody_who_says_nothing(self):
         with socket.socket() as silent:

@@ -9,10 +9,6 @@
 #define TIMEOUT_MS_MAX (24u * 60 * 60 * 1000)
 #define REPLICAS_MAX 8
 
-#define COMMON_OPTIONS                                                                             \
-    (MC_OPTION_BIT(MC_CTL_MASTER) | MC_OPTION_BIT(MC_CTL_TIMEOUT) | MC_OPTION_BIT(MC_CTL_JSON) |   \
-     MC_OPTION_BIT(MC_CTL_HELP) | MC_OPTION_BIT(MC_CTL_VERSION))
-
 static const struct {
     const char *name, *value;
 } options[MC_CTL_OPTIONS_COUNT] = {
@@ -20,6 +16,16 @@ static const struct {
     MC_CTL_OPTION_LIST(ENTRY)
 #undef ENTRY
 };
+
+const char *mc_option_name(size_t option)
+{
+    return options[option].name;
+}
+
+bool mc_option_takes_value(size_t option)
+{
+    return options[option].value != NULL;
+}
 
 /* Edits between two names: insert, drop or replace a byte, swap two neighbours. */
 static size_t distance(const char *a, const char *b)
@@ -259,7 +265,7 @@ static enum mc_exit read_option(struct mc_ctl *ctl, int argc, char **argv, int *
 static enum mc_exit check(const struct mc_ctl *ctl, const struct mc_command *command,
                           unsigned given)
 {
-    unsigned wrong = given & ~(command->options | COMMON_OPTIONS);
+    unsigned wrong = given & ~(command->options | MC_COMMON_OPTIONS);
 
     for (size_t i = 0; i < MC_CTL_OPTIONS_COUNT; i++) {
         if ((wrong & MC_OPTION_BIT(i)) != 0) {
@@ -294,8 +300,14 @@ static enum mc_exit read_words(struct mc_ctl *ctl, int argc, char **argv, unsign
             }
         } else {
             argv[words++] = argv[i];
+            if (words == 1 && strcmp(argv[0], "bench") == 0) { /* the rest is another program's */
+                while (++i < argc) {
+                    argv[words++] = argv[i];
+                }
+            }
         }
     }
+    argv[words] = NULL; /* argv has a place for it */
     *out_words = words;
     return MC_EXIT_OK;
 }

@@ -42,6 +42,14 @@ enum mc_ctl_option {
 
 #define MC_OPTION_BIT(option) (1u << (option))
 
+/* What every command takes. */
+#define MC_COMMON_OPTIONS                                                                          \
+    (MC_OPTION_BIT(MC_CTL_MASTER) | MC_OPTION_BIT(MC_CTL_TIMEOUT) | MC_OPTION_BIT(MC_CTL_JSON) |   \
+     MC_OPTION_BIT(MC_CTL_HELP) | MC_OPTION_BIT(MC_CTL_VERSION))
+
+const char *mc_option_name(size_t option);
+bool mc_option_takes_value(size_t option);
+
 /**
  * Parse the command line. Options may stand anywhere; "--" ends them; a "_" in a name is a "-".
  *

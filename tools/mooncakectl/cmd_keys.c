@@ -116,6 +116,40 @@ static void print_extents(const mooncake_key_status *s)
     mc_table_destroy(&table);
 }
 
+/* Who is in the middle of putting it? */
+struct owner {
+    uint64_t client_id;
+    bool found;
+};
+
+static void print_if_owner(void *arg, const mooncake_client_status *s)
+{
+    struct owner *owner = arg;
+
+    if (s->client_id == owner->client_id && !owner->found) {
+        owner->found = true;
+        (void)fputs(" (", stdout);
+        mc_print_text(stdout, s->program);
+        (void)fputs(" on ", stdout);
+        mc_print_text(stdout, s->host);
+        (void)fputs(")", stdout);
+    }
+}
+
+static void print_owner(const struct mc_ctl *ctl, uint64_t client_id)
+{
+    struct owner owner = {.client_id = client_id};
+    char id[MC_NUMBER_CAP];
+
+    (void)printf("owner      %s", mc_format_id(client_id, id));
+    if (mooncake_admin_clients(ctl->client, ctl->timeout_ms, print_if_owner, &owner) ==
+            MOONCAKE_OK &&
+        !owner.found) {
+        (void)fputs(" (not known any more: it left, or is a tool)", stdout);
+    }
+    (void)fputc('\n', stdout);
+}
+
 static void print_one(void *arg, const mooncake_key_status *s)
 {
     const struct mc_ctl *ctl = arg;
@@ -135,6 +169,9 @@ static void print_one(void *arg, const mooncake_key_status *s)
                  s->soft_pin_left_ms > 0 ? mc_format_duration(s->soft_pin_left_ms, numbers[0])
                                          : "");
     (void)printf("age        %s\n", mc_format_duration(s->age_ms, numbers[0]));
+    if (s->owner_client_id != 0) {
+        print_owner(ctl, s->owner_client_id);
+    }
     (void)printf("object     %s%s\n", mc_format_id(s->object_id_hi, numbers[0]),
                  mc_format_id(s->object_id_lo, numbers[1]));
     (void)printf("copies     %s\n\n", mc_format_count(s->replicas, numbers[0]));

@@ -1,9 +1,8 @@
-/* Commands on the pool: status, segments, clients, config. */
+/* Commands on the pool: status, segments, config. */
 #include <stdio.h>
 #include <string.h>
 
-#include "ctl.h"
-#include "output.h"
+#include "list.h"
 
 /* ---- status ------------------------------------------------------------------------------- */
 
@@ -82,40 +81,9 @@ enum mc_exit mc_cmd_status(struct mc_ctl *ctl)
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
-/* What a list is gathered into: one of the two, by --json. */
-struct list {
-    json_t *array;
-    struct mc_table *table;
-};
-
-static void list_open(struct list *list, const struct mc_ctl *ctl, const char *const *heads,
-                      size_t columns)
-{
-    list->array = ctl->json ? mc_json_array() : NULL;
-    list->table = ctl->json ? NULL : mc_table_create(heads, columns);
-}
-
-/* Print it, or tell why there is none. */
-static enum mc_exit list_close(struct list *list, const struct mc_ctl *ctl, mooncake_err err,
-                               const char *name)
-{
-    if (err != MOONCAKE_OK) {
-        json_decref(list->array);
-        mc_table_destroy(&list->table);
-        return mc_fail(ctl, err, "cannot get the %s of the pool", name);
-    }
-    if (ctl->json) {
-        mc_json_print_field(name, list->array);
-    } else {
-        mc_table_print(list->table);
-        mc_table_destroy(&list->table);
-    }
-    return MC_EXIT_OK;
-}
-
 static void add_segment(void *arg, const mooncake_segment_status *s)
 {
-    struct list *list = arg;
+    struct mc_list_out *list = arg;
     char numbers[5][MC_NUMBER_CAP];
 
     if (list->array != NULL) {
@@ -150,57 +118,18 @@ enum mc_exit mc_cmd_segments(struct mc_ctl *ctl)
 {
     static const char *const heads[] = {"SEGMENT", "HOST",   "STATE",         ">SIZE",
                                         ">USED",   ">SHARE", ">LARGEST FREE", ">EXTENTS"};
-    struct list list;
+    struct mc_list_out list;
     mooncake_err err;
 
-    list_open(&list, ctl, heads, sizeof(heads) / sizeof(heads[0]));
+    mc_list_open(&list, ctl, heads, sizeof(heads) / sizeof(heads[0]));
     err = mooncake_admin_segments(ctl->client, ctl->timeout_ms, add_segment, &list);
-    return list_close(&list, ctl, err, "segments");
-}
-
-static void add_client(void *arg, const mooncake_client_status *s)
-{
-    struct list *list = arg;
-    char numbers[3][MC_NUMBER_CAP];
-
-    if (list->array != NULL) {
-        json_t *item = mc_json_object();
-
-        mc_json_set(item, "client_id", mc_json_id(s->client_id));
-        mc_json_set(item, "host", mc_json_text(s->host));
-        mc_json_set(item, "program", mc_json_text(s->program));
-        mc_json_set(item, "role", mc_json_text(s->role));
-        mc_json_set(item, "segments", mc_json_number(s->segments));
-        mc_json_set(item, "ping_age_ms", mc_json_number(s->ping_age_ms));
-        mc_json_append(list->array, item);
-        return;
-    }
-    mc_table_add(list->table, (const char *const[]){
-                                  mc_format_id(s->client_id, numbers[0]),
-                                  s->role,
-                                  s->host,
-                                  s->program,
-                                  mc_format_count(s->segments, numbers[1]),
-                                  mc_format_duration(s->ping_age_ms, numbers[2]),
-                              });
-}
-
-enum mc_exit mc_cmd_clients(struct mc_ctl *ctl)
-{
-    static const char *const heads[] = {"CLIENT",  "ROLE",      "HOST",
-                                        "PROGRAM", ">SEGMENTS", ">LAST PING"};
-    struct list list;
-    mooncake_err err;
-
-    list_open(&list, ctl, heads, sizeof(heads) / sizeof(heads[0]));
-    err = mooncake_admin_clients(ctl->client, ctl->timeout_ms, add_client, &list);
-    return list_close(&list, ctl, err, "clients");
+    return mc_list_close(&list, ctl, err, "segments");
 }
 
 static void add_option(void *arg, const char *name, const char *value, const char *source,
                        const char *help)
 {
-    struct list *list = arg;
+    struct mc_list_out *list = arg;
 
     if (list->array != NULL) {
         json_t *item = mc_json_object();
@@ -218,10 +147,10 @@ static void add_option(void *arg, const char *name, const char *value, const cha
 enum mc_exit mc_cmd_config(struct mc_ctl *ctl)
 {
     static const char *const heads[] = {"OPTION", "VALUE", "SOURCE"};
-    struct list list;
+    struct mc_list_out list;
     mooncake_err err;
 
-    list_open(&list, ctl, heads, sizeof(heads) / sizeof(heads[0]));
+    mc_list_open(&list, ctl, heads, sizeof(heads) / sizeof(heads[0]));
     err = mooncake_admin_config(ctl->client, ctl->timeout_ms, add_option, &list);
-    return list_close(&list, ctl, err, "configuration");
+    return mc_list_close(&list, ctl, err, "configuration");
 }

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "args.h"
+#include "bench.h"
+#include "completion.h"
 #include "output.h"
 
 #define KEYS_MAX 1000000 /* words; the kernel's limit comes sooner */
@@ -37,8 +39,12 @@ static const struct mc_command commands[] = {
     {"status", "", "show the pool: capacity, keys, members, hit ratio, evictions", NULL, 0, 0, 0,
      true, mc_cmd_status},
     {"segments", "", "list the memory that stores lend", NULL, 0, 0, 0, true, mc_cmd_segments},
-    {"clients", "", "list the processes that the master knows", NULL, 0, 0, 0, true,
-     mc_cmd_clients},
+    {"stores", "", "list the processes that lend memory: address, version, last ping, state",
+     "States: ok; draining: leaving, takes nothing new; suspect: silent, or clients cannot reach\n"
+     "it; gone: lost, what it held is being forgotten.",
+     0, 0, 0, true, mc_cmd_stores},
+    {"clients", "", "list the processes that the master knows, stores included", NULL, 0, 0, 0,
+     true, mc_cmd_clients},
     {"why-full", "", "show what keeps the pool's bytes from new objects", NULL, 0, 0, 0, true,
      mc_cmd_why_full},
     {"verify", "", "recount everything on the master and compare its gauges",
@@ -47,6 +53,13 @@ static const struct mc_command commands[] = {
      0, 0, 0, true, mc_cmd_verify},
     {"config", "", "show the master's effective configuration and where each value comes from",
      NULL, 0, 0, 0, true, mc_cmd_config},
+    {"bench", "[ARG...]", "measure: becomes mooncake_bench with the arguments that follow",
+     "Every word after bench is mooncake_bench's: mooncakectl bench --help lists them.\n"
+     "--master before it holds for it too.",
+     0, KEYS_MAX, 0, false, mc_cmd_bench},
+    {"completion", "bash", "print a script that completes these commands in a shell",
+     "Load it with: source <(mooncakectl completion bash). Installed with the packages.", 1, 1, 0,
+     false, mc_cmd_completion},
     {"version", "", "print the version of this program and of its library", NULL, 0, 0, 0, false,
      mc_cmd_version},
     {"help", "[COMMAND]", "say what there is, or what a command does", NULL, 0, 1, 0, false,
@@ -147,6 +160,11 @@ enum mc_exit mc_cmd_help(struct mc_ctl *ctl)
     }
     print_help(command);
     return MC_EXIT_OK;
+}
+
+enum mc_exit mc_cmd_bench(struct mc_ctl *ctl)
+{
+    return mc_bench_exec(ctl, ctl->words);
 }
 
 enum mc_exit mc_cmd_version(struct mc_ctl *ctl)

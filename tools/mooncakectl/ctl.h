@@ -42,10 +42,12 @@ enum mc_exit mc_cmd_key(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_ls(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_status(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_segments(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_stores(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_clients(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_why_full(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_verify(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_config(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_bench(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_version(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_help(struct mc_ctl *ctl);
 

@@ -9,10 +9,12 @@
 
 #include "args.h"
 #include "output.h"
+#include "whois.h"
 
 static enum mc_exit open_pool(struct mc_ctl *ctl)
 {
     mooncake_client_options options;
+    const char *who;
     mooncake_err err;
 
     mooncake_client_options_init(&options);
@@ -35,9 +37,11 @@ static enum mc_exit open_pool(struct mc_ctl *ctl)
         return MC_EXIT_USAGE; /* an address that is none */
     }
     (void)mc_fail(ctl, err, "cannot reach the pool");
-    (void)fputs("mooncakectl: is mooncake_master running, and is that its RPC address? Name "
-                "another with --master=HOST:PORT or MOONCAKE_MASTER\n",
-                stderr);
+    who = mc_who_listens(ctl->master);
+    (void)fprintf(stderr,
+                  "mooncakectl: %s. Name another address with --master=HOST:PORT or "
+                  "MOONCAKE_MASTER\n",
+                  who != NULL ? who : "is mooncake_master running, and is that its RPC address?");
     return mc_exit_of(err);
 }
 

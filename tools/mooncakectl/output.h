@@ -7,6 +7,7 @@
 #define MC_CTL_OUTPUT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,6 +40,12 @@ void mc_table_add(struct mc_table *table, const char *const *cells);
 /** Print it, at most 100 columns wide: the widest texts lose their middle. */
 void mc_table_print(const struct mc_table *table);
 void mc_table_destroy(struct mc_table **table);
+
+/** Is the standard output a terminal that can be drawn on? */
+bool mc_is_terminal(void);
+/** What makes a state's word ("ok", "gone") coloured; "" for other words, and where nobody sees it
+ * or NO_COLOR is set. */
+const char *mc_colour_of(const char *word);
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 

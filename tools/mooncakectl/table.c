@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl.h"
 #include "output.h"
@@ -67,6 +68,40 @@ void mc_table_add(struct mc_table *table, const char *const *cells)
     table->rows++;
 }
 
+/* ---- colours: only where a person looks, and never more than what the word says anyway ---- */
+
+bool mc_is_terminal(void)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) != 0 && term != NULL && strcmp(term, "dumb") != 0;
+}
+
+static bool wants_colour(void)
+{
+    const char *no_colour = getenv("NO_COLOR");
+
+    return mc_is_terminal() && (no_colour == NULL || no_colour[0] == '\0');
+}
+
+const char *mc_colour_of(const char *word)
+{
+    static const struct {
+        const char *word, *code;
+    } colours[] = {
+        {"ok", "\x1b[32m"},      {"draining", "\x1b[33m"}, {"suspect", "\x1b[33m"},
+        {"gone", "\x1b[31m"},    {"failed", "\x1b[31m"},   {"writing", "\x1b[33m"},
+        {"unknown", "\x1b[33m"},
+    };
+
+    for (size_t i = 0; wants_colour() && i < sizeof(colours) / sizeof(colours[0]); i++) {
+        if (strcmp(colours[i].word, word) == 0) {
+            return colours[i].code;
+        }
+    }
+    return "";
+}
+
 /* Take from the widest text columns until the table fits or nothing is left to take. */
 static void fit(const struct mc_table *table, size_t *widths)
 {
@@ -113,8 +148,10 @@ static void print_cell(const char *text, size_t width, bool right, bool last)
 
         (void)printf("%.*s..%s", (int)(after(text, head) - text), text, after(text, has - tail));
     } else {
+        const char *colour = mc_colour_of(text);
+
         (void)printf("%*s", right ? (int)(width - has) : 0, "");
-        (void)fputs(text, stdout);
+        (void)printf("%s%s%s", colour, text, colour[0] != '\0' ? "\x1b[0m" : "");
         (void)printf("%*s", right || last ? 0 : (int)(width - has), "");
     }
     (void)printf("%*s", last ? 0 : GAP, "");
