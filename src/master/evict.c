@@ -209,6 +209,7 @@ static void evict_turn(struct mc_objects *objects, struct mc_segment *segment,
     }
     budget->steps_left -= turn.steps_left;
     freed = mc_evict_from(objects, segment, segment->demand_soft, want, &turn);
+    MC_COUNT(objects->env, evicted_for_puts_bytes, segment->demand_bytes != 0 ? freed : 0);
     budget->steps_left += turn.steps_left;
     if (freed == 0 && turn.steps_left > 0) {
         segment->evict_after_ns = objects->env->now_ns + RETRY_NS;
