@@ -98,6 +98,9 @@ static struct outcome outcome_of(enum mc_method method, const union message *rep
     case MC_METHOD_DESCRIBE_KEY:
     case MC_METHOD_CONFIG:
     case MC_METHOD_SPACE:
+    case MC_METHOD_WHY_MISS:
+    case MC_METHOD_DRAIN:
+    case MC_METHOD_SOLE_KEYS:
         break;
     }
     return (struct outcome){.err = MOONCAKE_OK,
@@ -191,6 +194,9 @@ CORE_CALL(report)
 CORE_CALL(unmount)
 CORE_CALL(ping)
 CORE_CALL(describe_key)
+CORE_CALL(why_miss)
+CORE_CALL(drain)
+CORE_CALL(sole_keys)
 
 static mooncake_err do_mount(struct mc_master *master, const union message *request,
                              struct mc_arena *arena, union message *reply)
@@ -481,6 +487,9 @@ static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
         [MC_METHOD_DESCRIBE_KEY] = do_describe_key,
         [MC_METHOD_CONFIG] = do_config,
         [MC_METHOD_SPACE] = do_space,
+        [MC_METHOD_WHY_MISS] = do_why_miss,
+        [MC_METHOD_DRAIN] = do_drain,
+        [MC_METHOD_SOLE_KEYS] = do_sole_keys,
     };
     union message reply;
     mooncake_err err;
