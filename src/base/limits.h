@@ -63,6 +63,10 @@
 #define MC_SEGMENTS_PER_STORE_MAX 64u
 #define MC_SEGMENTS_MAX 65536u
 
+/* Memory pools that one serving process shares with thin clients: several for each rank of a host.
+ */
+#define MC_CLIENT_POOLS_MAX 128u
+
 /* Unsent bytes queued on one control stream before its owner stops reading requests. */
 #define MC_STREAM_QUEUE_LEN_MAX (8u << 20)
 

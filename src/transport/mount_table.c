@@ -11,8 +11,9 @@
 
 #include "base/limits.h"
 
-/* Several stores may live in one process (tests, an engine with an embedded segment). */
-#define SLOTS (4u * MC_SEGMENTS_PER_STORE_MAX)
+/* Several stores may live in one process (tests, an engine with an embedded segment), and the pools
+ * of thin clients are mounts too. */
+#define SLOTS (4u * MC_SEGMENTS_PER_STORE_MAX + MC_CLIENT_POOLS_MAX)
 #define CLOSED (1ull << 63)
 
 struct slot {
@@ -178,6 +179,13 @@ void mc_mount_return(const struct mc_mount *mount)
 
     MC_ASSERT(index >= 0 && index < (ptrdiff_t)SLOTS);
     leave(&slots[index]);
+}
+
+bool mc_mount_is_held(uint64_t mount_id)
+{
+    struct slot *slot = mount_id == 0 ? NULL : find(mount_id);
+
+    return slot != NULL && (atomic_load_explicit(&slot->users, memory_order_relaxed) & ~CLOSED) > 0;
 }
 
 bool mc_mount_is_dropped(const struct mc_mount *mount)

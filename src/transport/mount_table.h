@@ -39,6 +39,8 @@ void mc_mount_drop(uint64_t mount_id);
 /** The mount, held until mc_mount_return(); NULL if it is not served here. */
 const struct mc_mount *mc_mount_borrow(uint64_t mount_id);
 void mc_mount_return(const struct mc_mount *mount);
+/** Does anybody hold it now? False also for an id that is not served. Any thread. */
+bool mc_mount_is_held(uint64_t mount_id);
 /** Has its drop begun? For one who holds it. Any thread. */
 bool mc_mount_is_dropped(const struct mc_mount *mount);
 

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/direct.h"
+#include "transport/shm_ask.h"
 #include "transport/shm_map.h"
 #include "transport/shm_wire.h"
 #include "transport/transport.h"
@@ -301,31 +302,6 @@ static void on_handshake_late(void *arg)
     fail_link(arg, "answer", ETIMEDOUT);
 }
 
-/* One packet with at most one descriptor. Returns its length, or -1 with errno. */
-static ssize_t receive_reply(int fd, uint8_t *bytes, int *out_memfd)
-{
-    struct iovec iov = {.iov_base = bytes, .iov_len = MC_SHM_MESSAGE_LEN};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = control.bytes,
-        .msg_controllen = sizeof(control.bytes),
-    };
-    ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&msg);
-
-    *out_memfd = -1;
-    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-        head->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(out_memfd, CMSG_DATA(head), sizeof(int));
-    }
-    return n;
-}
-
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct link *link = poll->data;
@@ -339,7 +315,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     (void)events;
     MC_ASSERT_ON_LOOP(shm->transport.loop);
     memfd = -1;
-    n = status < 0 ? 0 : receive_reply(link->fd, bytes, &memfd);
+    n = status < 0 ? 0 : mc_shm_receive(link->fd, bytes, &memfd);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
@@ -376,22 +352,12 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 static mooncake_err ask_for_memory(struct link *link, const struct sockaddr_un *address)
 {
-    const struct mc_shm_request request = {.mount_id = link->mount_id};
-    uint8_t bytes[MC_SHM_MESSAGE_LEN];
+    mooncake_err err = mc_shm_ask(address, link->mount_id, &link->fd);
 
-    link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (link->fd < 0) {
-        return mc_err_from_errno(errno);
-    }
-    /* A Unix socket connects at once or not at all: a full backlog is EAGAIN. */
-    if (connect(link->fd, (const struct sockaddr *)(const void *)address, sizeof(*address)) != 0) {
+    if (err != MOONCAKE_OK) {
         mc_log_info("shm.unreachable", "mount=%016llx path=%s err=\"%s\"",
                     (unsigned long long)link->mount_id, address->sun_path, strerror(errno));
-        return MOONCAKE_ERPC;
-    }
-    mc_shm_request_encode(&request, bytes);
-    if (send(link->fd, bytes, sizeof(bytes), MSG_NOSIGNAL) != (ssize_t)sizeof(bytes)) {
-        return MOONCAKE_ERPC;
+        return err;
     }
     link->poll = mc_calloc(1, sizeof(*link->poll));
     if (link->poll == NULL) {

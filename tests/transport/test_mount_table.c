@@ -67,7 +67,7 @@ static void add__twice_is_refused_until_dropped(void **state)
 
 static void add__fills_the_table_and_then_refuses(void **state)
 {
-    const uint64_t most = 4u * MC_SEGMENTS_PER_STORE_MAX;
+    const uint64_t most = 4u * MC_SEGMENTS_PER_STORE_MAX + MC_CLIENT_POOLS_MAX;
     struct mc_mount mount = mount_of(most + 1);
 
     (void)state;
