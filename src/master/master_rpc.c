@@ -98,9 +98,7 @@ static struct outcome outcome_of(enum mc_method method, const union message *rep
     case MC_METHOD_DESCRIBE_KEY:
     case MC_METHOD_CONFIG:
     case MC_METHOD_SPACE:
-    case MC_METHOD_WHY_MISS:
-    case MC_METHOD_DRAIN:
-    case MC_METHOD_SOLE_KEYS:
+    case MC_METHOD_ATTACH:
         break;
     }
     return (struct outcome){.err = MOONCAKE_OK,
@@ -194,9 +192,6 @@ CORE_CALL(report)
 CORE_CALL(unmount)
 CORE_CALL(ping)
 CORE_CALL(describe_key)
-CORE_CALL(why_miss)
-CORE_CALL(drain)
-CORE_CALL(sole_keys)
 
 static mooncake_err do_mount(struct mc_master *master, const union message *request,
                              struct mc_arena *arena, union message *reply)
@@ -487,9 +482,7 @@ static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
         [MC_METHOD_DESCRIBE_KEY] = do_describe_key,
         [MC_METHOD_CONFIG] = do_config,
         [MC_METHOD_SPACE] = do_space,
-        [MC_METHOD_WHY_MISS] = do_why_miss,
-        [MC_METHOD_DRAIN] = do_drain,
-        [MC_METHOD_SOLE_KEYS] = do_sole_keys,
+        [MC_METHOD_ATTACH] = NULL, /* a serving store's */
     };
     union message reply;
     mooncake_err err;
@@ -500,6 +493,13 @@ static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
     }
     if (request->method == MC_METHOD_SPACE && message->space_request.recount) {
         start_recount(master, request);
+        return;
+    }
+    if (request->method == MC_METHOD_ATTACH) {
+        err = mc_err_set(MOONCAKE_ENOTSUP, MC_MASTER_PROGRAM
+                         " does not serve thin clients: give "
+                         "them the address of mooncake_client or mooncake_store --serve_clients");
+        reply_error(master, request, err);
         return;
     }
     MC_ASSERT(handlers[request->method] != NULL);

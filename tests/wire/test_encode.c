@@ -137,11 +137,13 @@ static void encode__refuses_bad_texts(void **state)
     const struct mc_list_clients_reply clients = {.items = &client, .count = 1};
     const struct mc_config_reply configs = {.items = &config, .count = 1};
     struct mc_segment_info info = {.addresses = control};
+    const struct mc_attach_reply attached = {.pool_addresses = control};
     const struct mc_query_reply query = {.table = {.segments = &info, .segments_count = 1}};
 
     (void)state;
     expect_refused(MC_METHOD_HELLO, REQUEST, &hello, "program");
     expect_refused(MC_METHOD_HELLO, REPLY, &hello_reply, "program");
+    expect_refused(MC_METHOD_ATTACH, REPLY, &attached, "pool_addresses");
     expect_refused(MC_METHOD_REMOVE_ALL, REQUEST, &remove_all, "pattern");
     expect_refused(MC_METHOD_LIST_KEYS, REQUEST, &list_keys, "pattern");
     expect_refused(MC_METHOD_POOL_STATUS, REPLY, &status, "program");

@@ -526,6 +526,16 @@ static void limits__config_wants_arrays_of_one_length(void **state)
                              "value");
 }
 
+static void limits__an_attach_reply_has_bounded_texts(void **state)
+{
+    Mc__Pb__AttachReply pb = MC__PB__ATTACH_REPLY__INIT;
+
+    (void)state;
+    expect_bad_texts_refused(MC_METHOD_ATTACH, REPLY, &pb, &pb.master, MC_ADDR_LEN_MAX, "master");
+    expect_bad_texts_refused(MC_METHOD_ATTACH, REPLY, &pb, &pb.pool_addresses, MC_ADDRESSES_LEN_MAX,
+                             "pool_addresses");
+}
+
 static void limits__statuses_are_bounded_and_unknown_ones_are_internal(void **state)
 {
     const struct mc_method_codec *codec = mc_method_codec(MC_METHOD_REMOVE);
@@ -570,6 +580,7 @@ int main(void)
         cmocka_unit_test(limits__list_segments_wants_arrays_of_one_length),
         cmocka_unit_test(limits__list_clients_wants_arrays_of_one_length),
         cmocka_unit_test(limits__config_wants_arrays_of_one_length),
+        cmocka_unit_test(limits__an_attach_reply_has_bounded_texts),
         cmocka_unit_test(limits__statuses_are_bounded_and_unknown_ones_are_internal),
     };
 
