@@ -41,18 +41,23 @@ function(mc_library name)
   endforeach()
 endfunction()
 
-# mc_program(name COMPONENT c SOURCES ... NEEDS ... [LINKS ...]): a program, made of rooms of the
-# house; c names the package that it goes into (cmake/MooncakePackages.cmake).
+# mc_program(name [NAMED file] COMPONENT c SOURCES ... NEEDS ... [LINKS ...]): a program, made of
+# rooms of the house, in a file of the target's name unless NAMED; c names the package that it goes
+# into (cmake/MooncakePackages.cmake).
 function(mc_program name)
-  cmake_parse_arguments(ARG "" "COMPONENT" "SOURCES;NEEDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAMED;COMPONENT" "SOURCES;NEEDS;LINKS" ${ARGN})
+  if(NOT ARG_NAMED)
+    set(ARG_NAMED ${name})
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE mc_flags ${ARG_LINKS})
   foreach(need ${ARG_NEEDS})
     target_link_libraries(${name} PRIVATE mc_${need})
   endforeach()
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  set_target_properties(${name} PROPERTIES
+    OUTPUT_NAME ${ARG_NAMED} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${ARG_COMPONENT})
-  install(FILES ${PROJECT_SOURCE_DIR}/docs/man/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+  install(FILES ${PROJECT_SOURCE_DIR}/docs/man/${ARG_NAMED}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
     COMPONENT ${ARG_COMPONENT})
 endfunction()
 

@@ -102,16 +102,16 @@ mooncake_err mc_store_renew(struct mc_store_mount *mount)
     return err;
 }
 
-/* Sharing is a shortcut: where the usual directory cannot be used, TCP does. */
-static mooncake_err open_shm_server(struct mc_store *store, const struct mc_store_options *options)
+mooncake_err mc_store_open_shm(const char *dir, enum mc_shm_policy policy,
+                               struct mc_shm_server **out)
 {
-    bool chosen = options->shm_dir != NULL && options->shm_dir[0] != '\0';
+    bool chosen = dir != NULL && dir[0] != '\0';
     mooncake_err err;
 
-    if (options->shm == MC_SHM_OFF) {
+    if (policy == MC_SHM_OFF) {
         return MOONCAKE_OK;
     }
-    err = mc_shm_server_open(options->shm_dir, options->shm, &store->shm_server);
+    err = mc_shm_server_open(dir, policy, out);
     if (err != MOONCAKE_OK && err != MOONCAKE_ENOMEM && !chosen) {
         mc_log_warn("store.unshared", "err=%s detail=\"%s\"", mooncake_err_name(err),
                     mooncake_last_error());
@@ -174,7 +174,7 @@ static mooncake_err open_server(struct mc_store *store, const struct mc_store_op
     }
     MC_TRY(mc_tcp_server_open(&server, &store->server));
     store->port = mc_tcp_server_port(store->server);
-    MC_TRY(open_shm_server(store, options));
+    MC_TRY(mc_store_open_shm(options->shm_dir, options->shm, &store->shm_server));
     return open_rdma_server(store, options);
 }
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/service.h"
+#include "store/attach.h"
 #include "store/store_admin.h"
 #include "store/store_serve.h"
 
@@ -58,6 +59,14 @@ static const struct mc_option options[] = {
               "index of the GID to use on each of them; auto: RoCE v2 with an IPv4 address first"),
     MC_OPTION(struct mc_store_config, huge_pages, BOOL, "false",
               "take the segments from the kernel's pool of huge pages"),
+    MC_OPTION(struct mc_store_config, serve_clients, BOOL, "false",
+              "also serve thin clients of this host (setup_dummy); a segment is not needed then"),
+    MC_OPTION(struct mc_store_config, serve_address, TEXT, "0.0.0.0",
+              "numeric address to serve them on"),
+    MC_OPTION(struct mc_store_config, serve_port, PORT, "50052",
+              "port to serve them on; 0 lets the kernel pick"),
+    MC_OPTION(struct mc_store_config, pools_max, TEXT, "",
+              "bytes of memory to share with them in all; empty: as much as the machine has"),
 };
 
 struct daemon {
@@ -65,12 +74,14 @@ struct daemon {
     struct mc_loop *loop;
     struct mc_store *store;
     struct mc_store_admin *admin;
+    struct mc_attach *attach; /* NULL: no thin clients are served */
     struct mc_service *service;
     uint64_t lent; /* bytes */
     uint64_t started_ns;
     bool joined_once;
     mooncake_err err; /* why it ends; OK: it was told to */
     char detail[512];
+    char version[MC_PROGRAM_LEN_MAX + 1]; /* "mooncake_store 0.1.0" */
 };
 
 const struct mc_option *mc_store_option_table(size_t *out_count)
@@ -80,7 +91,8 @@ const struct mc_option *mc_store_option_table(size_t *out_count)
 }
 
 /* Readers must never see half a file, so it appears by a rename. */
-static mooncake_err write_port_file(const char *path, uint16_t port, uint16_t admin_port)
+static mooncake_err write_port_file(const char *path, uint16_t port, uint16_t admin_port,
+                                    uint16_t serve_port)
 {
     char temporary[4096];
     FILE *file;
@@ -97,6 +109,9 @@ static mooncake_err write_port_file(const char *path, uint16_t port, uint16_t ad
     written = fprintf(file, "data_port=%u\n", (unsigned)port) > 0;
     if (admin_port != 0) {
         written = fprintf(file, "admin_port=%u\n", (unsigned)admin_port) > 0 && written;
+    }
+    if (serve_port != 0) {
+        written = fprintf(file, "serve_port=%u\n", (unsigned)serve_port) > 0 && written;
     }
     written = fclose(file) == 0 && written;
     if (!written || rename(temporary, path) != 0) {
@@ -117,24 +132,32 @@ static void end(struct daemon *daemon, mooncake_err err)
 static void on_joined(struct daemon *daemon)
 {
     const char *port_file = daemon->config->port_file;
+    uint16_t serve_port = mc_attach_port(daemon->attach);
     char size[32];
 
     if (daemon->joined_once) {
         return;
     }
     daemon->joined_once = true;
+    if (daemon->attach != NULL) {
+        mc_attach_set_ready(daemon->attach);
+    }
     if (port_file[0] != '\0') {
         mooncake_err err = write_port_file(port_file, mc_store_data_port(daemon->store),
-                                           mc_store_admin_port(daemon->admin));
+                                           mc_store_admin_port(daemon->admin), serve_port);
 
         if (err != MOONCAKE_OK) {
             end(daemon, err);
             return;
         }
     }
-    (void)printf("mooncake_store: lends %s as %s, data port %u, master %s\n",
+    (void)printf("%s: lends %s as %s, data port %u, master %s\n", daemon->config->program,
                  mc_format_size(daemon->lent, size, sizeof(size)), mc_store_name(daemon->store),
                  (unsigned)mc_store_data_port(daemon->store), daemon->config->master);
+    if (serve_port != 0) {
+        (void)printf("%s: serves thin clients of this host on port %u\n", daemon->config->program,
+                     (unsigned)serve_port);
+    }
     (void)fflush(stdout);
 }
 
@@ -194,7 +217,9 @@ static mooncake_err parse_segments(struct daemon *daemon, uint64_t *lens)
 {
     const struct mc_option_texts *texts = &daemon->config->segment;
 
-    if (texts->count == 0 || texts->count > MC_SEGMENTS_PER_STORE_MAX) {
+    bool needed = !daemon->config->serve_clients;
+
+    if ((needed && texts->count == 0) || texts->count > MC_SEGMENTS_PER_STORE_MAX) {
         return mc_err_set(MOONCAKE_EINVAL,
                           "segment: %zu given; say what to lend with 1 to %u of them, such as "
                           "--segment=4GiB",
@@ -232,8 +257,8 @@ static mooncake_err open_store(struct daemon *daemon)
     uint64_t lens[MC_SEGMENTS_PER_STORE_MAX];
     struct mc_store_options store = {
         .master = config->master,
-        .program = "mooncake_store " MC_VERSION,
-        .role = MC_ROLE_STORE,
+        .program = daemon->version,
+        .role = config->segment.count > 0 ? MC_ROLE_STORE : MC_ROLE_CLIENT,
         .client_id = mc_random_u64(),
         .segment_lens = lens,
         .segments_count = config->segment.count,
@@ -257,11 +282,41 @@ static mooncake_err open_store(struct daemon *daemon)
     return mc_store_open(daemon->loop, &store, &daemon->store);
 }
 
+static mooncake_err open_attach(struct daemon *daemon)
+{
+    const struct mc_store_config *config = daemon->config;
+    char address[MC_ADDR_LEN_MAX];
+    struct mc_attach_options attach = {
+        .address = address,
+        .program = daemon->version,
+        .master = config->master,
+        .transport = strcmp(config->rdma, "off") == 0 ? "local,shm,tcp" : "auto",
+        .rdma_devices = config->rdma_devices,
+        .rdma_gid_index = config->rdma_gid_index,
+        .shm_dir = config->shm_dir,
+    };
+
+    if (!config->serve_clients) {
+        return MOONCAKE_OK;
+    }
+    if (config->pools_max[0] != '\0' &&
+        mc_parse_size(config->pools_max, &attach.pools_len_max) != MOONCAKE_OK) {
+        return mc_err_set(MOONCAKE_EINVAL, "pools_max: \"%s\" is not a size; write e.g. 64GiB",
+                          config->pools_max);
+    }
+    (void)snprintf(address, sizeof(address),
+                   strchr(config->serve_address, ':') != NULL ? "[%s]:%u" : "%s:%u",
+                   config->serve_address, (unsigned)config->serve_port);
+    MC_TRY(mc_shm_policy_parse(config->shm, &attach.shm));
+    return mc_attach_open(daemon->loop, &attach, &daemon->attach);
+}
+
 mooncake_err mc_store_run(const struct mc_store_config *config)
 {
     struct daemon daemon = {.config = config, .started_ns = mc_monotonic_ns()};
     mooncake_err err = mc_loop_create(0, &daemon.loop);
 
+    (void)snprintf(daemon.version, sizeof(daemon.version), "%s %s", config->program, MC_VERSION);
     if (err != MOONCAKE_OK) {
         return err;
     }
@@ -270,8 +325,13 @@ mooncake_err mc_store_run(const struct mc_store_config *config)
         err = open_store(&daemon);
     }
     if (err == MOONCAKE_OK) {
-        err = mc_store_admin_open(daemon.loop, daemon.store, config->admin_address,
-                                  config->admin_port, &daemon.admin);
+        err = open_attach(&daemon);
+    }
+    if (err == MOONCAKE_OK) {
+        const struct mc_store_admin_options admin = {
+            .host = config->admin_address, .port = config->admin_port, .attach = daemon.attach};
+
+        err = mc_store_admin_open(daemon.loop, daemon.store, &admin, &daemon.admin);
     }
     if (err == MOONCAKE_OK) {
         err = mc_loop_on_signal(daemon.loop, on_signal, &daemon);
@@ -285,6 +345,7 @@ mooncake_err mc_store_run(const struct mc_store_config *config)
         }
     }
     mc_store_admin_close(&daemon.admin);
+    mc_attach_close(&daemon.attach);
     mc_store_close(&daemon.store);
     mc_service_destroy(&daemon.service);
     mc_loop_destroy(&daemon.loop);

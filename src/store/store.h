@@ -24,9 +24,14 @@ struct mc_store_config {
     uint64_t grace;           /* milliseconds */
     uint64_t connect_timeout; /* milliseconds */
     bool huge_pages;
+    bool serve_clients;
+    char *serve_address;
+    uint16_t serve_port;
+    char *pools_max;
+    const char *program; /* what messages call this program; no option */
 };
 
-/** The daemon's options; *out_count of them. */
+/** The options of mooncake_store; *out_count of them. */
 const struct mc_option *mc_store_option_table(size_t *out_count);
 
 /**

@@ -17,7 +17,8 @@
 #define ADMIN_TIMEOUT_MS 2000u
 
 struct mc_store_admin {
-    struct mc_store *store; /* borrowed */
+    struct mc_store *store;         /* borrowed */
+    const struct mc_attach *attach; /* borrowed; NULL: no thin clients are served */
     struct mc_admin_http *http;
     uint64_t started_ns;
 };
@@ -89,9 +90,17 @@ static void get_health(void *arg, const struct mc_admin_request *request,
 
 /* ---- metrics: the table to add to ------------------------------------------------------------ */
 
+/* All zero for one that lends nothing. */
+static const struct mc_tcp_server_stats *tcp_stats(const struct mc_store *store)
+{
+    static const struct mc_tcp_server_stats none;
+
+    return store->server == NULL ? &none : mc_tcp_server_stats(store->server);
+}
+
 static double tcp_value(const struct mc_store *store, size_t offset)
 {
-    const char *stats = (const char *)mc_tcp_server_stats(store->server);
+    const char *stats = (const char *)tcp_stats(store);
 
     return (double)mc_counter_get((const struct mc_counter *)(const void *)(stats + offset));
 }
@@ -147,6 +156,22 @@ static double forgotten(const struct mc_store_admin *admin)
     return (double)mc_counter_get(&admin->store->forgotten);
 }
 
+static double client_pools(const struct mc_store_admin *admin)
+{
+    uint64_t pools, bytes;
+
+    mc_attach_totals(admin->attach, &pools, &bytes);
+    return (double)pools;
+}
+
+static double client_pool_bytes(const struct mc_store_admin *admin)
+{
+    uint64_t pools, bytes;
+
+    mc_attach_totals(admin->attach, &pools, &bytes);
+    return (double)bytes;
+}
+
 static const struct row {
     const char *name, *type, *help;
     double (*value)(const struct mc_store_admin *admin);
@@ -171,6 +196,9 @@ static const struct row {
      ping_failures},
     {"mooncake_store_forgotten_segments_total", "counter",
      "Segments that the master had forgotten, mounted anew and empty", forgotten},
+    {"mooncake_store_client_pools", "gauge", "Thin clients that share a pool of memory with it",
+     client_pools},
+    {"mooncake_store_client_pool_bytes", "gauge", "Bytes of those pools", client_pool_bytes},
 };
 
 /* One sample with a label. */
@@ -194,7 +222,7 @@ static mooncake_err print_transports(const struct mc_store *store, struct mc_buf
 
     MC_TRY(mc_metric_print_head(out, connections, "gauge", "Open data connections, by transport"));
     MC_TRY(labelled(out, connections, "kind", "tcp",
-                    (double)mc_gauge_get(&mc_tcp_server_stats(store->server)->connections)));
+                    (double)mc_gauge_get(&tcp_stats(store)->connections)));
     MC_TRY(labelled(out, connections, "kind", "shm",
                     shm == NULL ? 0 : (double)mc_gauge_get(&shm->connections)));
     MC_TRY(labelled(out, connections, "kind", "rdma",
@@ -259,7 +287,7 @@ static void get_summary(void *arg, const struct mc_admin_request *request,
                         struct mc_admin_reply *reply)
 {
     const struct mc_store_admin *admin = arg;
-    const struct mc_tcp_server_stats *tcp = mc_tcp_server_stats(admin->store->server);
+    const struct mc_tcp_server_stats *tcp = tcp_stats(admin->store);
     char size[16], in[16], out[16], text[400];
 
     (void)request;
@@ -303,14 +331,15 @@ static const struct mc_admin_route routes[] = {
      .handle = get_summary},
 };
 
-mooncake_err mc_store_admin_open(struct mc_loop *loop, struct mc_store *store, const char *host,
-                                 const char *port, struct mc_store_admin **out)
+mooncake_err mc_store_admin_open(struct mc_loop *loop, struct mc_store *store,
+                                 const struct mc_store_admin_options *options,
+                                 struct mc_store_admin **out)
 {
+    const char *port = options->port;
     struct mc_store_admin *admin;
     uint64_t number;
     mooncake_err err;
 
-    MC_ASSERT(store->server != NULL); /* a daemon has segments */
     if (port[0] == '\0') {
         *out = NULL;
         return MOONCAKE_OK;
@@ -324,9 +353,10 @@ mooncake_err mc_store_admin_open(struct mc_loop *loop, struct mc_store *store, c
         return MOONCAKE_ENOMEM;
     }
     admin->store = store;
+    admin->attach = options->attach;
     admin->started_ns = mc_monotonic_ns();
-    err = mc_admin_http_open(loop, host, (uint16_t)number, routes, MC_ARRAY_LEN(routes), admin,
-                             ADMIN_TIMEOUT_MS, &admin->http);
+    err = mc_admin_http_open(loop, options->host, (uint16_t)number, routes, MC_ARRAY_LEN(routes),
+                             admin, ADMIN_TIMEOUT_MS, &admin->http);
     if (err != MOONCAKE_OK) {
         mc_free(admin);
         return err;

@@ -6,17 +6,25 @@
 #define MC_STORE_STORE_ADMIN_H
 
 #include "io/admin_http.h"
+#include "store/attach.h"
 #include "store/store_serve.h"
 
 struct mc_store_admin;
 
+struct mc_store_admin_options {
+    const char *host, *port;        /* port "9300"; "0": the kernel picks; "": nothing is opened */
+    const struct mc_attach *attach; /* whose pools are counted; NULL: none */
+};
+
 /**
- * @param port  "9300"; "0" lets the kernel pick; "" opens nothing: *out is NULL then
+ * With port "" *out is NULL.
+ *
  * @retval EINVAL  port is no port, or host no numeric address
  * @retval ERPC    the port is taken: the sentence names it
  */
-mooncake_err mc_store_admin_open(struct mc_loop *loop, struct mc_store *store, const char *host,
-                                 const char *port, struct mc_store_admin **out) MC_MUST_CHECK;
+mooncake_err mc_store_admin_open(struct mc_loop *loop, struct mc_store *store,
+                                 const struct mc_store_admin_options *options,
+                                 struct mc_store_admin **out) MC_MUST_CHECK;
 /** 0 for NULL. */
 uint16_t mc_store_admin_port(const struct mc_store_admin *admin);
 /** Before the store is closed. Nulls *admin; accepts NULL in it. */

@@ -65,6 +65,11 @@ struct mc_store {
     struct mc_counter ping_failures, forgotten;
 };
 
+/** Sharing is a shortcut: it is done without (and *out left alone) if it is off, or if the usual
+ * directory cannot be used. A directory of the caller's choice must do. */
+mooncake_err mc_store_open_shm(const char *dir, enum mc_shm_policy policy,
+                               struct mc_shm_server **out) MC_MUST_CHECK;
+
 /** Open the stub and start the clock. */
 mooncake_err mc_membership_begin(struct mc_store *store, uint32_t connect_timeout_ms) MC_MUST_CHECK;
 /** Stop all calls and timers; the master is told nothing. */
