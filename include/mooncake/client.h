@@ -98,6 +98,13 @@ typedef struct mooncake_client_options {
      * which a removal by force or a replacement of such keys, by anybody, waits; so gets see what
      * they would see otherwise. Exists ask for it only while gets are seen to follow them. */
     bool reuse_descriptors;
+    /** "host:port" of a process of this host that serves thin clients (mooncake_client, or
+     * mooncake_store --serve_clients). Master, transports and RDMA devices are then those that it
+     * names, except where an option above names them; `master` is not read. NULL: none. */
+    const char *server;
+    /** Bytes of memory to share with that process, see mooncake_pool_alloc(); 0: none. Mapped at
+     * once, touched as it is used. */
+    uint64_t pool_size;
 } mooncake_client_options;
 
 /** Set every field to its default. */
@@ -111,6 +118,11 @@ MOONCAKE_API void mooncake_client_options_init(mooncake_client_options *options)
  * @param out_client  the caller's; give it to mooncake_client_close()
  * @retval MOONCAKE_EINVAL         an option is out of range: the sentence names it
  * @retval MOONCAKE_ESEGMENTEXISTS a live process has mounted a segment of this name
+ * With `server` also:
+ * @retval MOONCAKE_ERPC           nobody serves there
+ * @retval MOONCAKE_EUNAVAILABLE   it has not joined the pool yet, or does not trust this user
+ * @retval MOONCAKE_ENOSPACE       it shares no more memory than its limit
+ * @retval MOONCAKE_ENOTSUP        it serves no thin clients, or runs on another host
  * Needs at most connect_timeout_ms per attempt and timeout_ms in all.
  */
 MOONCAKE_API mooncake_err mooncake_client_open(const mooncake_client_options *options,
@@ -394,6 +406,19 @@ MOONCAKE_API mooncake_err mooncake_batch_remove(mooncake_client *client, const c
 MOONCAKE_API mooncake_err mooncake_register_buffer(mooncake_client *client, void *data,
                                                    uint64_t len);
 MOONCAKE_API mooncake_err mooncake_unregister_buffer(mooncake_client *client, void *data);
+
+/**
+ * Take memory from the pool that this client shares with the process that serves it (`pool_size`).
+ * It is registered already, and page-aligned. There is no giving back: it all goes when the client
+ * is closed, after which nobody may touch it. If the other process ends, it stays.
+ *
+ * @param out_data  valid until the client is closed
+ * @retval MOONCAKE_ENOSPACE  less than that is left of the pool
+ * @retval MOONCAKE_EINVAL    len is 0
+ * @retval MOONCAKE_EMODE     the client has no pool
+ */
+MOONCAKE_API mooncake_err mooncake_pool_alloc(mooncake_client *client, uint64_t len,
+                                              void **out_data);
 
 /**
  * Let the calling thread end its own calls early. While a call of this thread waits, it asks

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/option.h"
 #include "client/call.h"
+#include "client/thin.h"
 #include "client/view.h"
 #include "transport/shm_map.h"
 
@@ -113,6 +114,10 @@ static mooncake_err read_options(const mooncake_client_options *given, mooncake_
     if (out->segment_size != 0) {
         MC_TRY(check_range("segment_size", out->segment_size, MC_SEGMENT_LEN_MIN, INT64_MAX));
     }
+    if (out->pool_size != 0 && out->server == NULL) {
+        return mc_err_set(MOONCAKE_EINVAL, "pool_size: a pool is shared with a serving process; "
+                                           "name it with server");
+    }
     if (out->tool && out->segment_size != 0) {
         return mc_err_set(MOONCAKE_EINVAL, "segment_size: a tool does not ping, so it cannot lend "
                                            "memory; set tool to false");
@@ -183,7 +188,8 @@ static mooncake_err copy_options(mooncake_client *client, const mooncake_client_
 
 /* ---- open -------------------------------------------------------------------------------- */
 
-static mooncake_err init_parts(mooncake_client *client, const mooncake_client_options *options)
+/* What free_client() needs to find. */
+static mooncake_err init_locks(mooncake_client *client, const mooncake_client_options *options)
 {
     struct mc_engine_options engines = {.engines_max = options->engines_max};
 
@@ -191,7 +197,11 @@ static mooncake_err init_parts(mooncake_client *client, const mooncake_client_op
     (void)pthread_cond_init(&client->idle, NULL);
     mc_suspects_init(&client->suspects);
     mc_known_init(&client->known, options->reuse_descriptors);
-    MC_TRY(mc_engine_pool_init(&client->engines, &engines));
+    return mc_engine_pool_init(&client->engines, &engines);
+}
+
+static mooncake_err init_parts(mooncake_client *client, const mooncake_client_options *options)
+{
     MC_TRY(copy_options(client, options));
     client->engines.options = (struct mc_engine_options){
         .master = client->master,
@@ -270,6 +280,7 @@ static void free_client(mooncake_client *client)
         mc_memreg_destroy(&client->memreg);
     }
     mc_peers_destroy(&client->peers);
+    mc_thin_detach(client);
     mc_suspects_fini(&client->suspects);
     mc_known_fini(&client->known);
     (void)pthread_cond_destroy(&client->idle);
@@ -288,12 +299,37 @@ static void free_client(mooncake_client *client)
     }
 }
 
+static mooncake_err join(mooncake_client *client, mooncake_client_options *options)
+{
+    uint64_t deadline_ns = mc_deadline_ns(mc_monotonic_ns(), options->timeout_ms);
+    struct mc_arena arena;
+    mooncake_err err = init_locks(client, options);
+
+    mc_arena_init(&arena, 0);
+    if (err == MOONCAKE_OK && options->server != NULL) {
+        err = mc_thin_attach(client, options, deadline_ns, &arena);
+    }
+    if (err == MOONCAKE_OK) {
+        err = init_parts(client, options);
+    }
+    mc_arena_fini(&arena);    /* the options were copied */
+    if (err == MOONCAKE_OK) { /* first of all, because its errors are the clearest */
+        err = ask_status(client, deadline_ns);
+    }
+    if (err == MOONCAKE_OK && !client->tool) {
+        err = open_session(client, deadline_ns);
+    }
+    if (err == MOONCAKE_OK && client->pool != NULL) {
+        err = mooncake_register_buffer(client, client->pool->base, client->pool->len);
+    }
+    return err;
+}
+
 mooncake_err mooncake_client_open(const mooncake_client_options *options,
                                   mooncake_client **out_client)
 {
     mooncake_client_options effective;
     mooncake_client *client;
-    uint64_t deadline_ns;
     mooncake_err err;
     char detail[400];
 
@@ -303,20 +339,13 @@ mooncake_err mooncake_client_open(const mooncake_client_options *options,
     }
     MC_TRY(read_options(options, &effective));
     (void)pthread_once(&fork_once, watch_forks);
-    deadline_ns = mc_deadline_ns(mc_monotonic_ns(), effective.timeout_ms);
     client = mc_calloc(1, sizeof(*client));
     if (client == NULL) {
         return MOONCAKE_ENOMEM;
     }
     client->fork_generation = mc_fork_generation();
     (void)atomic_fetch_add(&clients_count, 1);
-    err = init_parts(client, &effective);
-    if (err == MOONCAKE_OK) { /* first of all, because its errors are the clearest */
-        err = ask_status(client, deadline_ns);
-    }
-    if (err == MOONCAKE_OK && !client->tool) {
-        err = open_session(client, deadline_ns);
-    }
+    err = join(client, &effective);
     if (err != MOONCAKE_OK) {
         (void)snprintf(detail, sizeof(detail), "%s", mooncake_last_error());
         free_client(client);

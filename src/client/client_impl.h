@@ -14,6 +14,7 @@
 #include "transport/extent.h"
 #include "transport/memreg.h"
 #include "transport/peers.h"
+#include "transport/shm_map.h"
 #include "transport/shm_server.h"
 
 /* What mooncake_client_get_stats() tells; any thread counts. */
@@ -52,6 +53,9 @@ struct mooncake_client {
     struct mc_known known;
     struct mc_memreg *memreg; /* owned */
     struct mc_peers *peers;   /* owned */
+
+    struct mc_shm_map *pool;    /* held; NULL: none. See thin.h */
+    _Atomic uint64_t pool_used; /* bytes handed out, whole pages */
 
     /* Calls under way, for close to wait for. */
     pthread_mutex_t lock;

@@ -79,6 +79,8 @@ struct setup {
     const char *master;
     const char *protocol;
     uint64_t segment_size;
+    const char *server; /* of a thin client; else NULL */
+    uint64_t pool_size;
 };
 
 static bool has_port(const char *host)
@@ -98,6 +100,8 @@ static mooncake_err open_as(const struct setup *setup, const char *name, mooncak
     options.master = setup->master[0] == '\0' ? NULL : setup->master;
     options.local_hostname = name;
     options.segment_size = setup->segment_size;
+    options.server = setup->server;
+    options.pool_size = setup->pool_size;
     return mooncake_client_open(&options, out);
 }
 
@@ -116,6 +120,12 @@ static mooncake_err open_client(const struct setup *setup, struct py_session *se
     mooncake_err err = MOONCAKE_EINVAL;
     unsigned seed = port_seed();
 
+    if (setup->server != NULL) {
+        err = open_as(setup, NULL, &session->client);
+        (void)snprintf(session->hostname, sizeof(session->hostname), "%s",
+                       mooncake_client_hostname(session->client));
+        return err;
+    }
     if (has_port(setup->local_hostname)) {
         (void)snprintf(session->hostname, sizeof(session->hostname), "%s", setup->local_hostname);
         return open_as(setup, session->hostname, &session->client);
@@ -201,7 +211,7 @@ static PyObject *store_setup(PyObject *self, PyObject *const *args, Py_ssize_t n
                              PyObject *kwnames)
 {
     PyObject *v[PY_PARAMS_MAX];
-    struct setup setup;
+    struct setup setup = {0};
     uint64_t local_buffer_size;
     const char *ignored;
 
@@ -216,6 +226,52 @@ static PyObject *store_setup(PyObject *self, PyObject *const *args, Py_ssize_t n
         return NULL;
     }
     return set_up(self, &setup);
+}
+
+static const struct py_params dummy_params = {
+    .method = "setup_dummy",
+    .names = {"mem_pool_size", "local_buffer_size", "server_address"},
+    .required = 3,
+};
+
+static PyObject *store_setup_dummy(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames)
+{
+    PyObject *v[PY_PARAMS_MAX];
+    struct setup setup = {.local_hostname = "", .master = "", .protocol = ""};
+    uint64_t local_buffer_size;
+
+    if (!py_parse_args(&dummy_params, args, nargs, kwnames, v) ||
+        !py_number(v[0], "mem_pool_size", &setup.pool_size) ||
+        !py_number(v[1], "local_buffer_size", &local_buffer_size) ||
+        !text_from(v[2], "server_address", &setup.server)) {
+        return NULL;
+    }
+    return set_up(self, &setup);
+}
+
+static const struct py_params pool_params = {
+    .method = "alloc_from_mem_pool", .names = {"size"}, .required = 1};
+
+static PyObject *store_alloc_from_mem_pool(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                           PyObject *kwnames)
+{
+    PyObject *v[PY_PARAMS_MAX];
+    struct py_session *session;
+    void *data = NULL;
+    uint64_t size;
+
+    if (!py_parse_args(&pool_params, args, nargs, kwnames, v) || !py_number(v[0], "size", &size)) {
+        return NULL;
+    }
+    session = py_session_enter(self);
+    if (session != NULL) {
+        if (mooncake_pool_alloc(session->client, size, &data) != MOONCAKE_OK) {
+            PySys_FormatStderr("mooncake: alloc_from_mem_pool: %s\n", mooncake_last_error());
+        }
+        py_session_leave(session);
+    }
+    return PyLong_FromUnsignedLongLong((uintptr_t)data);
 }
 
 /* ---- close --------------------------------------------------------------------------------- */
@@ -332,6 +388,12 @@ PyMethodDef py_store_life_methods[] = {
               "enable_ssd_offload=False, ssd_offload_path='', tenant_id='default', "
               "enable_client_http_server=False, client_http_port=9300)\n--\n\n"
               "Join a pool. Returns 0 when a put would work, else a negative code."),
+    PY_METHOD("setup_dummy", store_setup_dummy,
+              "setup_dummy($self, mem_pool_size, local_buffer_size, server_address)\n--\n\n"
+              "Join the pool of a serving process of this host. Returns 0 or a negative code."),
+    PY_METHOD("alloc_from_mem_pool", store_alloc_from_mem_pool,
+              "alloc_from_mem_pool($self, size)\n--\n\n"
+              "Address of memory shared with the serving process, until close(); 0: none is left."),
     {"close", store_close, METH_NOARGS, "close($self)\n--\n\nLeave the pool. Returns 0."},
     {"health_check", store_health_check, METH_NOARGS,
      "health_check($self)\n--\n\n0 healthy, 1 not set up, 2 master unreachable."},

@@ -169,6 +169,24 @@ class MooncakeDistributedStore(TensorShards, Tensors, Sessions, Segments, RangeR
             str(config.get("protocol", "tcp")), str(config.get("rdma_devices", "")),
             str(config.get("master_server_addr", "127.0.0.1:50051")))
 
+    def setup_dummy(self, mem_pool_size, local_buffer_size, server_address):
+        """Join the pool of the mooncake_client (or mooncake_store --serve_clients) of this host that
+        serves at host:port, and share @mem_pool_size bytes of memory with it. 0 or -1."""
+        if super().setup_dummy(mem_pool_size, local_buffer_size, server_address) != 0:
+            return -1
+        self._forget_buffers()
+        self._forget_sessions(local_buffer_size)
+        self._setup_args = None  # it lends nothing
+        _watch(self)
+        return 0
+
+    def alloc_from_mem_pool(self, size):
+        """Address of @size bytes of that memory, registered, until close(); 0 when it is used up."""
+        pointer = super().alloc_from_mem_pool(size)
+        if pointer != 0:
+            self._registered.setdefault(pointer, []).append(int(size))
+        return pointer
+
     def init_all(self, protocol, device_name, mount_segment_size=DEFAULT_SEGMENT_SIZE):
         """setup() with the usual values of a single machine."""
         return self.setup("localhost:12345", "127.0.0.1:2379", mount_segment_size, 1 << 30,
