@@ -206,8 +206,12 @@ static void on_state(void *arg, enum mc_store_state state, mooncake_err err)
 static void on_signal(void *arg, int signum)
 {
     struct daemon *daemon = arg;
-    bool again = mc_store_state(daemon->store) == MC_STORE_LEAVING;
+    bool again;
 
+    if (daemon->store == NULL) { /* closed: one more signal came with the loop's last turns */
+        return;
+    }
+    again = mc_store_state(daemon->store) == MC_STORE_LEAVING;
     mc_log_info("store.signal", "signal=%d again=%s", signum, again ? "yes" : "no");
     /* Nobody can be reading from a store that was never mounted. */
     mc_store_leave(daemon->store, again || !daemon->joined_once ? 0 : daemon->config->grace);
