@@ -104,10 +104,10 @@ static void open_raw(struct raw *raw)
 
 static void close_raw(struct raw *raw)
 {
-    raw_close(&raw->a);
-    raw_close(&raw->b);
     (void)ibv_dereg_mr(raw->there_mr);
     (void)ibv_dereg_mr(raw->here_mr);
+    raw_close(&raw->a);
+    raw_close(&raw->b);
     free(raw->there);
     free(raw->here);
 }

@@ -152,8 +152,8 @@ static void intrude(struct intruder *x)
 
 static void leave(struct intruder *x)
 {
-    raw_close(&x->end);
     (void)ibv_dereg_mr(x->mr);
+    raw_close(&x->end);
     free(x->bytes);
 }
 

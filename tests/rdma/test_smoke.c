@@ -59,10 +59,10 @@ static void open_scene(struct scene *scene, unsigned nic)
 
 static void close_scene(struct scene *scene)
 {
+    (void)ibv_dereg_mr(scene->there_mr); /* first: what they are in goes with the ends */
+    (void)ibv_dereg_mr(scene->here_mr);
     raw_close(&scene->a);
     raw_close(&scene->b);
-    (void)ibv_dereg_mr(scene->there_mr);
-    (void)ibv_dereg_mr(scene->here_mr);
     free(scene->there);
     free(scene->here);
 }
