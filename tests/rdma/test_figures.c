@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rdma/raw_verbs.h"
@@ -36,14 +35,6 @@ static int close_scene(void **state)
     (void)state;
     scene_close(&scene);
     return 0;
-}
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 /* ---- beside plain verbs ---------------------------------------------------------------------- */
