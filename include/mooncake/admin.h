@@ -20,6 +20,7 @@ typedef struct mooncake_pool_status {
     uint64_t hits, misses, evicted_keys, evicted_bytes, put_rejected, uptime_ms;
     uint64_t master_epoch;
     char master_program[64];
+    uint64_t puts, gets; /**< objects that became readable; keys asked for to be read */
 } mooncake_pool_status;
 
 MOONCAKE_API mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
@@ -96,6 +97,75 @@ typedef struct mooncake_key_status {
 MOONCAKE_API mooncake_err
 mooncake_admin_key(mooncake_client *client, const char *key, uint32_t timeout_ms,
                    void (*each)(void *arg, const mooncake_key_status *status), void *arg);
+
+/** Why a key is a miss. fate: "unknown" (never written, or it went before what the master
+ * remembers), "readable" (it is none), "writing", "evicted", "removed", "lost" (with the store that
+ * had its last copy), "damaged" (a reader found its last copy damaged) or "abandoned" (its put
+ * failed or was given up). */
+typedef struct mooncake_miss {
+    const char *fate;
+    const char *store;        /**< lost, damaged: the segment's name; "": not known */
+    uint64_t ago_ms;          /**< since it went */
+    uint64_t age_ms;          /**< how old it was then; readable, writing: how old it is */
+    uint64_t idle_ms;         /**< for how long nobody had read or written it then */
+    uint64_t uptime_ms;       /**< the master's: nothing older is known */
+    uint64_t reach_ms;        /**< how far back the master remembers keys that went */
+    uint64_t entries;         /**< how many such keys it remembers at most; 0: none */
+    uint64_t owner_client_id; /**< writing: of the put */
+} mooncake_miss;
+
+/** Grants no lease. @p each runs once, also for a key that is not known. */
+MOONCAKE_API mooncake_err
+mooncake_admin_why_miss(mooncake_client *client, const char *key, uint32_t timeout_ms,
+                        void (*each)(void *arg, const mooncake_miss *miss), void *arg);
+
+typedef enum mooncake_drain_action {
+    MOONCAKE_DRAIN_LOOK = 0, /**< change nothing */
+    MOONCAKE_DRAIN_BEGIN =
+        1, /**< place nothing new on the segments; what is there stays readable */
+    MOONCAKE_DRAIN_CANCEL = 2 /**< place on them again */
+} mooncake_drain_action;
+
+/** What some segments hold, in bytes; it is safe to stop their store when leased, reading and
+ * writing are 0: nobody uses them then. */
+typedef struct mooncake_drain_status {
+    size_t struct_size; /**< set by the caller to sizeof(mooncake_drain_status) */
+    uint64_t capacity, used, extents;
+    uint64_t leased;      /**< somebody reads them, or has just asked; up to 1/8 lease too long */
+    uint64_t reading;     /**< of removed or replaced objects that somebody may be reading */
+    uint64_t writing;     /**< of unfinished puts */
+    uint64_t hard_pinned; /**< a part of used */
+    uint64_t draining;    /**< how many of the segments take nothing new */
+} mooncake_drain_status;
+
+/**
+ * Take segments out of placement, or back into it. Lasts until their store leaves or the master is
+ * started anew.
+ *
+ * @param mount_ids  of mooncake_segment_status; at most 64
+ * @retval MOONCAKE_ENOSEGMENT  one of them is not mounted (any more); the others were done
+ * @retval MOONCAKE_ESTATE      cancel: its store is leaving by itself; the others were done
+ */
+MOONCAKE_API mooncake_err mooncake_admin_drain(mooncake_client *client, const uint64_t *mount_ids,
+                                               size_t count, mooncake_drain_action action,
+                                               uint32_t timeout_ms,
+                                               mooncake_drain_status *out_status);
+
+/** What would be lost with some segments. A key that came or went meanwhile may be missing or be
+ * counted twice. */
+typedef struct mooncake_sole_keys {
+    size_t struct_size;   /**< set by the caller to sizeof(mooncake_sole_keys) */
+    uint64_t keys, bytes; /**< that are there */
+    uint64_t sole_keys;   /**< of them without a whole copy elsewhere */
+    uint64_t sole_bytes;
+} mooncake_sole_keys;
+
+/** @param each  gets keys without a copy elsewhere, at most @p keys_max (0: none); false: no more.
+ * NULL allowed. */
+MOONCAKE_API mooncake_err mooncake_admin_sole_keys(
+    mooncake_client *client, const uint64_t *mount_ids, size_t count, uint64_t keys_max,
+    uint32_t timeout_ms, bool (*each)(void *arg, const char *key, size_t key_len), void *arg,
+    mooncake_sole_keys *out_sums);
 
 /** Bytes of the pool by what would have to happen before they can be given to a new object. All but
  * largest_free add up to capacity. */

@@ -5,33 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/api.h"
+#include "client/admin_impl.h"
 
 /* Keys in one answer: short work for the master, few round trips. */
 #define KEYS_PAGE 2048u
-#define PAGE_ARENA_MAX ((size_t)64 << 20)
-
-/* A question whose answer outlives its engine. */
-struct question {
-    enum mc_method method;
-    const void *request;
-    void *reply;
-    struct mc_ask ask;
-    mooncake_err err;
-    bool done;
-};
 
 static void on_answer(struct mc_ask *ask, mooncake_err err)
 {
-    struct question *question = ask->arg;
+    struct mc_question *question = ask->arg;
 
     question->err = err;
     question->done = true;
 }
 
-/* Ask; the reply lives in @p arena, which is the caller's. */
-static mooncake_err ask(mooncake_client *client, uint64_t deadline_ns, struct question *question,
-                        struct mc_arena *arena, const char *what)
+mooncake_err mc_admin_ask(mooncake_client *client, uint64_t deadline_ns,
+                          struct mc_question *question, struct mc_arena *arena, const char *what)
 {
     uint64_t left_ms = mc_left_ms(mc_monotonic_ns(), deadline_ns);
     struct mc_call call;
@@ -55,9 +43,8 @@ static mooncake_err ask(mooncake_client *client, uint64_t deadline_ns, struct qu
     return mc_call_end(&call, what, err);
 }
 
-/* The deadline of a call that asks several questions. */
-static mooncake_err begin(const mooncake_client *client, uint32_t timeout_ms, bool callback_given,
-                          uint64_t *out_deadline_ns)
+mooncake_err mc_admin_begin(const mooncake_client *client, uint32_t timeout_ms, bool callback_given,
+                            uint64_t *out_deadline_ns)
 {
     MC_TRY(mc_api_need(client, "client"));
     if (!callback_given) {
@@ -73,22 +60,22 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
 {
     struct mc_empty_request request = {0};
     struct mc_pool_status_reply reply;
-    struct question question = {
+    struct mc_question question = {
         .method = MC_METHOD_POOL_STATUS, .request = &request, .reply = &reply};
     mooncake_pool_status status = {0};
     struct mc_arena arena;
     uint64_t deadline_ns;
     mooncake_err err;
 
-    MC_TRY(begin(client, timeout_ms, true, &deadline_ns));
+    MC_TRY(mc_admin_begin(client, timeout_ms, true, &deadline_ns));
     MC_TRY(mc_api_need(out_status, "out_status"));
     if (out_status->struct_size < offsetof(mooncake_pool_status, hits)) {
         return mc_err_set(MOONCAKE_EINVAL,
                           "out_status: struct_size is %zu; set it to sizeof(mooncake_pool_status)",
                           out_status->struct_size);
     }
-    mc_arena_init(&arena, PAGE_ARENA_MAX);
-    err = ask(client, deadline_ns, &question, &arena, "status");
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    err = mc_admin_ask(client, deadline_ns, &question, &arena, "status");
     if (err == MOONCAKE_OK) {
         size_t size = out_status->struct_size;
 
@@ -107,6 +94,8 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
         COPY(put_rejected);
         COPY(uptime_ms);
         COPY(master_epoch);
+        COPY(puts);
+        COPY(gets);
 #undef COPY
         (void)snprintf(status.master_program, sizeof(status.master_program), "%s", reply.program);
         status.struct_size = size;
@@ -122,20 +111,20 @@ mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_
 {
     struct mc_space_request request = {.recount = recount};
     struct mc_space_reply reply;
-    struct question question = {.method = MC_METHOD_SPACE, .request = &request, .reply = &reply};
+    struct mc_question question = {.method = MC_METHOD_SPACE, .request = &request, .reply = &reply};
     struct mc_arena arena;
     uint64_t deadline_ns;
     mooncake_err err;
 
-    MC_TRY(begin(client, timeout_ms, true, &deadline_ns));
+    MC_TRY(mc_admin_begin(client, timeout_ms, true, &deadline_ns));
     MC_TRY(mc_api_need(out_space, "out_space"));
     if (out_space->struct_size < sizeof(*out_space)) {
         return mc_err_set(MOONCAKE_EINVAL,
                           "out_space: struct_size is %zu; set it to sizeof(mooncake_space_status)",
                           out_space->struct_size);
     }
-    mc_arena_init(&arena, PAGE_ARENA_MAX);
-    err = ask(client, deadline_ns, &question, &arena, "space");
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    err = mc_admin_ask(client, deadline_ns, &question, &arena, "space");
     if (err == MOONCAKE_OK) {
         *out_space = (mooncake_space_status){
             .struct_size = out_space->struct_size,
@@ -179,15 +168,15 @@ mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_m
 {
     struct mc_empty_request request = {0};
     struct mc_list_segments_reply reply;
-    struct question question = {
+    struct mc_question question = {
         .method = MC_METHOD_LIST_SEGMENTS, .request = &request, .reply = &reply};
     struct mc_arena arena;
     uint64_t deadline_ns;
     mooncake_err err;
 
-    MC_TRY(begin(client, timeout_ms, each != NULL, &deadline_ns));
+    MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
     mc_arena_init(&arena, 0);
-    err = ask(client, deadline_ns, &question, &arena, "segments");
+    err = mc_admin_ask(client, deadline_ns, &question, &arena, "segments");
     for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
         const struct mc_segment_status *item = &reply.items[i];
         mooncake_segment_status status = {
@@ -228,15 +217,15 @@ mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms
 {
     struct mc_empty_request request = {0};
     struct mc_list_clients_reply reply;
-    struct question question = {
+    struct mc_question question = {
         .method = MC_METHOD_LIST_CLIENTS, .request = &request, .reply = &reply};
     struct mc_arena arena;
     uint64_t deadline_ns;
     mooncake_err err;
 
-    MC_TRY(begin(client, timeout_ms, each != NULL, &deadline_ns));
+    MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
     mc_arena_init(&arena, 0);
-    err = ask(client, deadline_ns, &question, &arena, "clients");
+    err = mc_admin_ask(client, deadline_ns, &question, &arena, "clients");
     for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
         const struct mc_client_status *item = &reply.items[i];
         mooncake_client_status status = {
@@ -272,13 +261,13 @@ static mooncake_err list_page(mooncake_client *client, uint64_t deadline_ns, con
                                                                               : KEYS_PAGE,
                                            .pattern = pattern};
     struct mc_list_keys_reply reply;
-    struct question question = {
+    struct mc_question question = {
         .method = MC_METHOD_LIST_KEYS, .request = &request, .reply = &reply};
     struct mc_arena arena;
     mooncake_err err;
 
-    mc_arena_init(&arena, PAGE_ARENA_MAX);
-    err = ask(client, deadline_ns, &question, &arena, "keys");
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    err = mc_admin_ask(client, deadline_ns, &question, &arena, "keys");
     if (err == MOONCAKE_OK) {
         *cursor = reply.cursor;
         for (size_t i = 0; i < reply.count && list->left > 0 && !list->stopped; i++) {
@@ -300,7 +289,7 @@ mooncake_err mooncake_admin_keys(mooncake_client *client, const char *pattern, u
     uint64_t cursor = 0, deadline_ns;
     mooncake_err err;
 
-    MC_TRY(begin(client, timeout_ms, each != NULL, &deadline_ns));
+    MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
     if (pattern == NULL) {
         pattern = "";
     }
@@ -398,18 +387,18 @@ mooncake_err mooncake_admin_key(mooncake_client *client, const char *key, uint32
 {
     struct mc_keys_request request = {0};
     struct mc_describe_key_reply reply;
-    struct question question = {
+    struct mc_question question = {
         .method = MC_METHOD_DESCRIBE_KEY, .request = &request, .reply = &reply};
     struct mc_key one;
     struct mc_arena arena;
     uint64_t deadline_ns;
     mooncake_err err;
 
-    MC_TRY(begin(client, timeout_ms, each != NULL, &deadline_ns));
+    MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
     MC_TRY(mc_key_from_text(key, &one));
     request = (struct mc_keys_request){.client_id = client->client_id, .keys = &one, .count = 1};
-    mc_arena_init(&arena, PAGE_ARENA_MAX);
-    err = ask(client, deadline_ns, &question, &arena, "key");
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    err = mc_admin_ask(client, deadline_ns, &question, &arena, "key");
     if (err == MOONCAKE_OK) {
         err = hand_out_key(&reply, &arena, each, arg);
     }
@@ -424,14 +413,15 @@ mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
 {
     struct mc_empty_request request = {0};
     struct mc_config_reply reply;
-    struct question question = {.method = MC_METHOD_CONFIG, .request = &request, .reply = &reply};
+    struct mc_question question = {
+        .method = MC_METHOD_CONFIG, .request = &request, .reply = &reply};
     struct mc_arena arena;
     uint64_t deadline_ns;
     mooncake_err err;
 
-    MC_TRY(begin(client, timeout_ms, each != NULL, &deadline_ns));
-    mc_arena_init(&arena, PAGE_ARENA_MAX);
-    err = ask(client, deadline_ns, &question, &arena, "config");
+    MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    err = mc_admin_ask(client, deadline_ns, &question, &arena, "config");
     for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
         each(arg, reply.items[i].name, reply.items[i].value, reply.items[i].source,
              reply.items[i].help);

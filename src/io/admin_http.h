@@ -27,6 +27,7 @@ typedef mooncake_err (*mc_admin_part)(void *state, struct mc_buf *out, bool *mor
 struct mc_admin_reply {
     unsigned status;          /* HTTP status; 200 at entry */
     const char *content_type; /* static; "text/plain; charset=utf-8" at entry */
+    const char *policy;       /* static; Content-Security-Policy of a page, NULL at entry: none */
     struct mc_buf body;       /* filled by the handler */
     /* Optional: further parts after body; state is freed by part_free (always called once). */
     mc_admin_part part;
@@ -46,7 +47,7 @@ struct mc_admin_route {
     const char *path;   /* exact: "/metrics" */
     const char *help;   /* one sentence; shown by GET / */
     void (*handle)(void *arg, const struct mc_admin_request *request, struct mc_admin_reply *reply);
-    bool anywhere;       /* runs on the HTTP thread: for liveness only */
+    bool anywhere;       /* runs on the HTTP thread: for liveness and what never changes */
     const char *params;  /* query parameters, shown by GET /: "key=KEY"; NULL: none */
     uint32_t timeout_ms; /* deadline of this route; 0: that of the server */
 };

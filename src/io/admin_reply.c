@@ -117,6 +117,8 @@ static enum MHD_Result queue(struct MHD_Connection *conn, unsigned status, const
 
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    /* Keys are anybody's bytes: no browser may take an answer for a page that it is not. */
+    (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (allow != NULL) {
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
     }
@@ -142,6 +144,9 @@ enum MHD_Result mc_admin_send_reply(struct MHD_Connection *conn, struct mc_admin
     if (head_only && size == MHD_SIZE_UNKNOWN) {
         /* libmicrohttpd 0.9.75 would send a last chunk where no body may be. */
         (void)MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+    }
+    if (reply->policy != NULL) {
+        (void)MHD_add_response_header(response, "Content-Security-Policy", reply->policy);
     }
     return queue(conn, reply->status, reply->content_type, NULL, response);
 }

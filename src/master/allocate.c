@@ -359,6 +359,7 @@ static bool evict_and_place(struct replica *replica, bool soft_too, bool *out_la
         free = mc_segment_free(from);
         freed = mc_evict_from(allocator->objects, from, soft_too,
                               supply.target != NULL && free < need ? need - free : chunk, budget);
+        MC_COUNT(allocator->objects->env, evicted_for_puts_bytes, freed);
         if (try_after_eviction(replica, supply.target)) {
             return true;
         }

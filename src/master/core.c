@@ -26,6 +26,7 @@ void mc_core_options_init(struct mc_core_options *options)
         .eviction_ratio = 0.05,
         .allow_evict_soft_pinned = true,
         .stall_ms = 1000,
+        .miss_history = 65536,
     };
 }
 
@@ -67,6 +68,10 @@ static mooncake_err check_options(const struct mc_core_options *options)
                           "eviction_ratio: %g is not from 0 to below high_watermark (%g)",
                           options->eviction_ratio, options->high_watermark);
     }
+    if (options->miss_history > MC_FATES_ENTRIES_MAX) {
+        return mc_err_set(MOONCAKE_EINVAL, "miss_history: %u is above %u", options->miss_history,
+                          MC_FATES_ENTRIES_MAX);
+    }
     if (options->epoch == 0) {
         return mc_err_set(MOONCAKE_EINVAL, "epoch: must be a random number that is not 0");
     }
@@ -102,9 +107,14 @@ mooncake_err mc_core_create(const struct mc_core_options *options, const struct 
     core->started_ns = core->seen_ns;
     mc_list_init(&core->removals);
     mc_list_init(&core->recounts);
-    err = mc_segments_init(&core->segments, &core->env);
+    err = mc_fates_init(&core->fates, options->miss_history, core->env.now_ns);
     if (err != MOONCAKE_OK) {
         goto free_core;
+    }
+    core->env.fates = &core->fates;
+    err = mc_segments_init(&core->segments, &core->env);
+    if (err != MOONCAKE_OK) {
+        goto fini_fates;
     }
     err = mc_objects_init(&core->objects, &core->env, &core->segments);
     if (err != MOONCAKE_OK) {
@@ -129,6 +139,8 @@ fini_objects:
     mc_objects_fini(&core->objects);
 fini_segments:
     mc_segments_fini(&core->segments);
+fini_fates:
+    mc_fates_fini(&core->fates);
 free_core:
     mc_free(core);
     return err;
@@ -146,6 +158,7 @@ void mc_core_destroy(struct mc_core **core)
     mc_lifetime_fini(&c->lifetime);
     mc_objects_fini(&c->objects);
     mc_members_fini(&c->members);
+    mc_fates_fini(&c->fates);
     mc_segments_fini(&c->segments);
     mc_free(c);
     *core = NULL;

@@ -39,6 +39,7 @@ struct mc_core_options {
     uint64_t stall_ms; /* a gap between two calls beyond this is our own stall; 0: never judge so */
     uint64_t epoch;    /* random per master life, not 0 */
     uint64_t seed;     /* of placement's random choices */
+    uint32_t miss_history; /* keys that went, remembered for mc_core_why_miss(); 0: none */
 };
 void mc_core_options_init(struct mc_core_options *options);
 
@@ -172,6 +173,20 @@ void mc_core_pool_status(struct mc_core *core, struct mc_pool_status_reply *out_
 mooncake_err mc_core_describe_key(struct mc_core *core, const struct mc_keys_request *request,
                                   struct mc_arena *arena,
                                   struct mc_describe_key_reply *out_reply) MC_MUST_CHECK;
+
+/** Why is this key a miss? Grants no lease. EBADKEY. */
+mooncake_err mc_core_why_miss(struct mc_core *core, const struct mc_keys_request *request,
+                              struct mc_arena *arena,
+                              struct mc_why_miss_reply *out_reply) MC_MUST_CHECK;
+/** Take segments out of placement, or back into it, and tell what they hold. What they hold stays
+ * readable. Forgotten when the mount ends. Items: OK, ENOSEGMENT, ESTATE. */
+mooncake_err mc_core_drain(struct mc_core *core, const struct mc_drain_request *request,
+                           struct mc_arena *arena, struct mc_drain_reply *out_reply) MC_MUST_CHECK;
+/** Readable keys that have bytes on these segments, and those of them with no complete copy
+ * elsewhere; a slice of the table at a time. A key may be counted twice when the table grows. */
+mooncake_err mc_core_sole_keys(struct mc_core *core, const struct mc_sole_keys_request *request,
+                               struct mc_arena *arena,
+                               struct mc_sole_keys_reply *out_reply) MC_MUST_CHECK;
 
 /* Bytes of the pool by what would have to happen before they can be given to a new object. They
  * add up to capacity. */

@@ -204,6 +204,7 @@ static void drop_damaged(struct mc_core *core, const struct mc_report_item *item
     }
     if (!mc_object_any_complete(head)) {
         MC_COUNT(&core->env, lost_keys, 1);
+        mc_fates_note(&core->fates, head, MC_FATE_DAMAGED, core->env.now_ns, segment->name);
         mc_objects_drop(&core->objects, head);
         core->env.lost_ns = core->env.now_ns;
     }

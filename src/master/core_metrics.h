@@ -38,6 +38,7 @@
     X(evicted_keys, "Objects that eviction removed")                                               \
     X(evicted_replicas, "Replicas that eviction removed")                                          \
     X(evicted_bytes, "Bytes freed by eviction")                                                    \
+    X(evicted_for_puts_bytes, "Those of them that a put waited for; the others: the watermark")    \
     X(evicted_soft_pinned, "Objects that eviction removed although soft-pinned")                   \
     X(lost_keys, "Objects lost with their last replica's segment")                                 \
     X(lost_replicas, "Replicas lost with a segment")                                               \

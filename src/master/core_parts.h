@@ -7,6 +7,7 @@
 
 #include "master/allocate.h"
 #include "master/core.h"
+#include "master/fates.h"
 #include "master/lifetime.h"
 #include "master/members.h"
 #include "master/pattern.h"
@@ -49,6 +50,7 @@ struct mc_core {
     const struct mc_clock *clock;
     struct mc_segments segments;
     struct mc_objects objects;
+    struct mc_fates fates;
     struct mc_lifetime lifetime;
     struct mc_reuse reuse;
     struct mc_allocator allocator;

@@ -256,6 +256,7 @@ static mooncake_err end_version(struct mc_core *core, struct mc_object *object, 
     failed = (failed | lost_replicas(object)) & all;
     if (failed == all) {
         put = object->u.put;
+        mc_fates_note(&core->fates, object, MC_FATE_ABANDONED, core->env.now_ns, NULL);
         mc_objects_detach(&core->objects, object);
         mc_lifetime_park(&core->lifetime, object, put, MC_PARK_FAILED);
         MC_COUNT(&core->env, put_failed, 1);
@@ -305,6 +306,7 @@ static mooncake_err revoke_item(struct mc_core *core, const struct mc_put_end_re
     if (done) {
         return MOONCAKE_ESTATE; /* readable already: remove it if it must go */
     }
+    mc_fates_note(&core->fates, object, MC_FATE_ABANDONED, core->env.now_ns, NULL);
     mc_objects_drop(&core->objects, object);
     MC_COUNT(&core->env, put_revoked, 1);
     return MOONCAKE_OK;

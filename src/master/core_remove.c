@@ -13,6 +13,7 @@
  * the bytes in place goes on to do so; only the key is gone. */
 static mooncake_err remove_head(struct mc_core *core, struct mc_object *head)
 {
+    mc_fates_note(&core->fates, head, MC_FATE_REMOVED, core->env.now_ns, NULL);
     if (mc_object_viewed(head, core->env.now_ns)) {
         MC_TRY(mc_lifetime_retire(&core->lifetime, head));
     } else {
@@ -119,8 +120,7 @@ static void remove_visited(void *arg, void *element)
         return;
     }
     if (!mc_object_any_complete(head)) {
-        MC_COUNT(&core->env, lost_keys, 1);
-        mc_objects_drop(&core->objects, head);
+        mc_objects_lose(&core->objects, head);
         return;
     }
     if (mc_object_leased(head, core->env.now_ns) && !removal->force) {

@@ -103,6 +103,8 @@ void mc_core_pool_status(struct mc_core *core, struct mc_pool_status_reply *out_
         .put_rejected = mc_counter_get(&metrics->put_rejected),
         .uptime_ms = (core->seen_ns - core->started_ns) / MC_NS_PER_MS,
         .master_epoch = core->env.options.epoch,
+        .puts = mc_counter_get(&metrics->put_ended),
+        .gets = mc_counter_get(&metrics->query_hits) + mc_counter_get(&metrics->query_misses),
         .program = "",
     };
 }

@@ -9,6 +9,8 @@
 
 #include "master/core.h"
 
+struct mc_fates;
+
 struct mc_core_env {
     struct mc_core_options options;
     struct mc_core_metrics metrics;
@@ -17,6 +19,7 @@ struct mc_core_env {
     uint64_t now_ns;
     /* When versions were last lost: with a segment, by damage, or with our own memory. */
     uint64_t lost_ns;
+    struct mc_fates *fates;   /* the core's */
     enum mc_core_fault fault; /* tests only */
 };
 

@@ -1,6 +1,8 @@
 /* Choosing and dropping victims, and sweeping what a lost segment held. */
 #include "master/evict.h"
 
+#include "master/fates.h"
+
 /* Nothing was evictable here: look again after so long. */
 #define RETRY_NS (50u * MC_NS_PER_MS)
 /* Victims of one segment before the next gets its turn. */
@@ -130,6 +132,7 @@ static uint64_t evict_replica(struct mc_objects *objects, struct mc_extent *exte
         mc_histogram_observe(&objects->env->metrics.key_age_at_eviction_seconds,
                              objects->env->now_ns - object->since_ns);
         MC_COUNT(objects->env, evicted_soft_pinned, object->pin == MC_PIN_SOFT ? 1 : 0);
+        mc_fates_note(objects->env->fates, object, MC_FATE_EVICTED, objects->env->now_ns, NULL);
         mc_objects_drop(objects, object);
     }
     MC_COUNT(objects->env, evicted_bytes, bytes);
@@ -209,6 +212,7 @@ static void evict_turn(struct mc_objects *objects, struct mc_segment *segment,
     }
     budget->steps_left -= turn.steps_left;
     freed = mc_evict_from(objects, segment, segment->demand_soft, want, &turn);
+    MC_COUNT(objects->env, evicted_for_puts_bytes, segment->demand_bytes != 0 ? freed : 0);
     budget->steps_left += turn.steps_left;
     if (freed == 0 && turn.steps_left > 0) {
         segment->evict_after_ns = objects->env->now_ns + RETRY_NS;
@@ -269,6 +273,8 @@ bool mc_evict_sweep_one(struct mc_objects *objects, struct mc_segment *segment)
         (void)mc_objects_drop_replica(objects, object, mc_extent_replica(extent));
     } else {
         MC_COUNT(objects->env, lost_keys, 1);
+        mc_fates_note(objects->env->fates, object, MC_FATE_LOST, objects->env->now_ns,
+                      segment->name);
         mc_objects_drop(objects, object);
     }
     return true;

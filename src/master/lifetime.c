@@ -1,6 +1,8 @@
 /* Leases, and the ends of puts that nobody ends. */
 #include "master/lifetime.h"
 
+#include "master/fates.h"
+
 /* Asking whether an object exists protects it for at most so many lease times after the last real
  * read or write: otherwise polling could freeze eviction. */
 #define ASK_LEASES_MAX 3u
@@ -136,6 +138,7 @@ static void release_first(struct mc_lifetime *lifetime, struct mc_list *list)
         MC_COUNT(lifetime->env, put_released, 1);
     }
     if (object->life == MC_LIFE_WRITING) {
+        mc_fates_note(lifetime->env->fates, object, MC_FATE_ABANDONED, lifetime->env->now_ns, NULL);
         mc_objects_detach(lifetime->objects, object);
     }
     mc_objects_free(lifetime->objects, object);

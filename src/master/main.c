@@ -34,7 +34,7 @@ struct conf {
     uint64_t metric_report_interval;
     double eviction_high_watermark_ratio, eviction_ratio;
     bool allow_evict_soft_pinned_objects, enable_metric_reporting, enable_http_metadata_server;
-    uint32_t poll_us, rpc_thread_num;
+    uint32_t poll_us, miss_history, rpc_thread_num;
 };
 
 #define OPTION(field, kind, ...) MC_OPTION(struct conf, field, kind, __VA_ARGS__)
@@ -80,6 +80,9 @@ static const struct mc_option option_table[] = {
            "free_ratio_first or random: the freest of a few random segments, in both cases"),
     OPTION(placement, TEXT, "any",
            "any, or local_first: on the writer's own host while a segment there has room"),
+    OPTION(miss_history, U32, "65536",
+           "keys that went, remembered for mooncakectl why-miss, 32 bytes each; 0: none",
+           .max = 1u << 24),
     OPTION(cluster_id, TEXT, "mooncake_cluster", "name of the pool, shown where its options are"),
     OPTION(log_level, TEXT, "info", "error, warn, info, debug or off"),
     OPTION(poll_us, U32, "0", "time to poll for work before sleeping, in microseconds",
@@ -277,6 +280,7 @@ static void master_options_from(const struct conf *conf, struct mc_master_option
     out->metrics_port = conf->metrics_port;
     out->summary_ms = conf->enable_metric_reporting ? conf->metric_report_interval : 0;
     mc_core_options_init(&out->core);
+    out->core.miss_history = conf->miss_history;
     out->core.lease_ms = conf->default_kv_lease_ttl;
     out->core.reuse_ms = conf->descriptor_reuse_ttl;
     out->core.local_first = strcmp(conf->placement, "local_first") == 0;

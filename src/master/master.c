@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "master/master_impl.h"
+#include "master/master_ui.h"
 
 /* An admin request that the loop has not answered for so long gets 503. */
 #define ADMIN_TIMEOUT_MS 5000u
@@ -86,9 +87,13 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
     if (err != MOONCAKE_OK) {
         goto destroy_timer;
     }
-    err = mc_rpc_server_open(loop, address, &mc_master_rpc_ops, master, &master->server);
+    err = mc_master_history_start(master);
     if (err != MOONCAKE_OK) {
         goto destroy_summary;
+    }
+    err = mc_rpc_server_open(loop, address, &mc_master_rpc_ops, master, &master->server);
+    if (err != MOONCAKE_OK) {
+        goto destroy_sampling;
     }
     routes = mc_master_admin_routes(&routes_count);
     err = mc_admin_http_open(loop, options->host, options->metrics_port, routes, routes_count,
@@ -103,6 +108,8 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
 
 close_server:
     mc_rpc_server_close(&master->server);
+destroy_sampling:
+    mc_timer_destroy(&master->sampling);
 destroy_summary:
     mc_timer_destroy(&master->summary);
 destroy_timer:
@@ -139,6 +146,7 @@ void mc_master_destroy(struct mc_master **master)
         return;
     }
     mc_admin_http_close(&m->http); /* first: its handlers read the core */
+    mc_timer_destroy(&m->sampling);
     mc_timer_destroy(&m->summary);
     mc_timer_destroy(&m->tick);
     mc_master_rpc_end_waiting(m);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "master/master_ui.h"
+
 /* The core loop has so long to answer /ready: an orchestrator that asks with a timeout of 3 s gets
  * a clear no. */
 #define READY_MS 2000u
@@ -137,6 +139,12 @@ static void get_summary(void *arg, const struct mc_admin_request *request,
     }
 
 static const struct mc_admin_route routes[] = {
+    GET("/ui", "The pool on one page, for a browser", mc_page_ui, .anywhere = true),
+    GET("/ui/style.css", "Part of that page", mc_page_ui_style, .anywhere = true),
+    GET("/ui/app.js", "Part of that page", mc_page_ui_app, .anywhere = true),
+    GET("/ui/chart.js", "Part of that page", mc_page_ui_chart, .anywhere = true),
+    GET("/ui/history", "The last hour, a sample each 10 s: what that page begins with",
+        mc_page_ui_history, .params = NULL),
     GET("/live", "Is the process alive? Answered without the core loop", get_live,
         .anywhere = true),
     GET("/ready", "Is it serving? 503 when the core loop is late by 2 s, or when ending", get_ready,
@@ -158,6 +166,8 @@ static const struct mc_admin_route routes[] = {
         .params = NULL),
     GET("/get_segments_detail", "Mounted segments with their use", mc_page_segments_detail,
         .params = NULL),
+    GET("/get_clients_detail", "Clients and stores, and when each was heard of last",
+        mc_page_clients_detail, .params = NULL),
     GET("/query_segment", "Used bytes and capacity of a segment", mc_page_query_segment,
         .params = "segment=NAME"),
     GET("/api/v1/segments/status", "State of a segment", mc_page_segment_status,

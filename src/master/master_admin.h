@@ -37,6 +37,8 @@ bool mc_page_tenant_ok(const struct mc_admin_request *request, struct mc_admin_r
     X(batch_query_keys)                                                                            \
     X(all_keys)                                                                                    \
     X(remove_all)                                                                                  \
+    /* master_admin_clients.c */                                                                   \
+    X(clients_detail)                                                                              \
     /* master_admin_segments.c */                                                                  \
     X(all_segments)                                                                                \
     X(segments_detail)                                                                             \

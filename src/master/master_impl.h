@@ -6,6 +6,7 @@
 
 #include "io/admin_http.h"
 #include "io/loop.h"
+#include "master/history.h"
 #include "master/master.h"
 #include "master/master_rpc.h"
 #include "rpc/rpc_server.h"
@@ -23,6 +24,8 @@ struct mc_master {
     char summary_line[MC_SUMMARY_LEN_MAX]; /* the last that was written */
     uint64_t summary_ns;                   /* when */
     struct mc_list waiting;                /* requests, for promises to end (master_rpc.c) */
+    struct mc_timer *sampling;             /* into the history */
+    struct mc_history history;
     bool draining;
     bool tick_is_due; /* the timer is set to fire in this turn or the next */
     uint64_t epoch, started_ns;

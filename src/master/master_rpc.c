@@ -98,6 +98,9 @@ static struct outcome outcome_of(enum mc_method method, const union message *rep
     case MC_METHOD_DESCRIBE_KEY:
     case MC_METHOD_CONFIG:
     case MC_METHOD_SPACE:
+    case MC_METHOD_WHY_MISS:
+    case MC_METHOD_DRAIN:
+    case MC_METHOD_SOLE_KEYS:
     case MC_METHOD_ATTACH:
         break;
     }
@@ -192,6 +195,9 @@ CORE_CALL(report)
 CORE_CALL(unmount)
 CORE_CALL(ping)
 CORE_CALL(describe_key)
+CORE_CALL(why_miss)
+CORE_CALL(drain)
+CORE_CALL(sole_keys)
 
 static mooncake_err do_mount(struct mc_master *master, const union message *request,
                              struct mc_arena *arena, union message *reply)
@@ -482,6 +488,9 @@ static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
         [MC_METHOD_DESCRIBE_KEY] = do_describe_key,
         [MC_METHOD_CONFIG] = do_config,
         [MC_METHOD_SPACE] = do_space,
+        [MC_METHOD_WHY_MISS] = do_why_miss,
+        [MC_METHOD_DRAIN] = do_drain,
+        [MC_METHOD_SOLE_KEYS] = do_sole_keys,
         [MC_METHOD_ATTACH] = NULL, /* a serving store's */
     };
     union message reply;
@@ -542,58 +551,8 @@ static void handle(void *arg, struct mc_rpc_request *request)
     mc_master_tick_soon(master);
 }
 
-/* ---- Hello ----------------------------------------------------------------------------------- */
-
-static mooncake_err check_hello(const struct mc_hello *hello)
-{
-    if (hello->protocol_min > hello->protocol_max) {
-        return mc_err_set(MOONCAKE_EINVAL, "hello: protocol_min %u is above protocol_max %u",
-                          hello->protocol_min, hello->protocol_max);
-    }
-    if (hello->protocol_max < MC_PROTOCOL_MIN || hello->protocol_min > MC_PROTOCOL_MAX) {
-        return mc_err_set(MOONCAKE_ENOTSUP,
-                          "%s speaks protocol %u to %u, " MC_MASTER_PROGRAM
-                          " speaks %u to %u: upgrade the older one",
-                          hello->program, hello->protocol_min, hello->protocol_max, MC_PROTOCOL_MIN,
-                          MC_PROTOCOL_MAX);
-    }
-    return MOONCAKE_OK;
-}
-
-static mooncake_err on_hello(void *arg, struct mc_rpc_conn *conn, const uint8_t *body,
-                             size_t body_len, struct mc_buf *out)
-{
-    struct mc_master *master = arg;
-    const struct mc_method_codec *codec = mc_method_codec(MC_METHOD_HELLO);
-    struct mc_hello hello;
-    struct mc_hello_reply reply = {.program = MC_MASTER_PROGRAM,
-                                   .master_epoch = master->epoch,
-                                   .body_len_max = MC_RPC_BODY_LEN_MAX};
-    struct mc_arena arena;
-    mooncake_err err;
-
-    mc_arena_init(&arena, 0);
-    err = codec->decode_request(body, body_len, &arena, &hello);
-    if (err == MOONCAKE_OK) {
-        err = check_hello(&hello);
-    }
-    if (err == MOONCAKE_OK) {
-        reply.protocol =
-            hello.protocol_max < MC_PROTOCOL_MAX ? hello.protocol_max : MC_PROTOCOL_MAX;
-        mc_log_debug("rpc.hello", "peer=%s program=\"%s\" client_id=%016llx",
-                     mc_rpc_conn_peer(conn), hello.program, (unsigned long long)hello.client_id);
-        err = codec->encode_reply(&reply, out);
-    } else {
-        mc_counter_add_owner(&master->metrics.hellos_refused, 1);
-        mc_log_warn("rpc.hello_refused", "peer=%s err=%s why=\"%s\"", mc_rpc_conn_peer(conn),
-                    mooncake_err_name(err), mooncake_last_error());
-    }
-    mc_arena_fini(&arena);
-    return err;
-}
-
 const struct mc_rpc_server_ops mc_master_rpc_ops = {
     .hello_method = MC_METHOD_HELLO,
-    .on_hello = on_hello,
+    .on_hello = mc_master_on_hello,
     .handle = handle,
 };

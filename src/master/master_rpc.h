@@ -36,4 +36,8 @@ void mc_master_rpc_end_waiting(struct mc_master *master);
 
 extern const struct mc_rpc_server_ops mc_master_rpc_ops;
 
+/** A peer's first words (master_hello.c); rpc_server.h says what is expected of it. */
+mooncake_err mc_master_on_hello(void *arg, struct mc_rpc_conn *conn, const uint8_t *body,
+                                size_t body_len, struct mc_buf *out) MC_MUST_CHECK;
+
 #endif

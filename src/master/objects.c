@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "master/fates.h"
+
 #define TABLE_HINT 1024u
 
 static bool match_key(const void *element, const void *key, size_t key_len)
@@ -73,9 +75,22 @@ struct mc_object *mc_objects_find_live(struct mc_objects *objects, const struct 
         return head;
     }
     pending = head->u.pending;
-    MC_COUNT(objects->env, lost_keys, 1);
-    mc_objects_drop(objects, head);
+    mc_objects_lose(objects, head);
     return pending;
+}
+
+void mc_objects_lose(struct mc_objects *objects, struct mc_object *object)
+{
+    const char *store = NULL;
+
+    for (unsigned i = 0; i < object->extents_count && store == NULL; i++) {
+        const struct mc_segment *segment = object->extents[i].segment;
+
+        store = segment != NULL && segment->state == MC_SEGMENT_GONE ? segment->name : NULL;
+    }
+    MC_COUNT(objects->env, lost_keys, 1);
+    mc_fates_note(objects->env->fates, object, MC_FATE_LOST, objects->env->now_ns, store);
+    mc_objects_drop(objects, object);
 }
 
 /* ---- replicas ------------------------------------------------------------------------------ */

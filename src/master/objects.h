@@ -46,6 +46,9 @@ struct mc_object *mc_objects_find(const struct mc_objects *objects, const struct
 struct mc_object *mc_objects_find_live(struct mc_objects *objects, const struct mc_key *key,
                                        uint64_t hash);
 
+/** A readable head has no complete replica left: count it, remember with which store, drop it. */
+void mc_objects_lose(struct mc_objects *objects, struct mc_object *object);
+
 /** Are all extents of this replica there, on segments that are not gone? */
 bool mc_object_replica_complete(const struct mc_object *object, unsigned replica);
 bool mc_object_any_complete(const struct mc_object *object);

@@ -335,6 +335,8 @@ mooncake_err mc_list_clients_decode_reply(const uint8_t *body, size_t len, struc
     X(evicted_keys)                                                                                \
     X(evicted_bytes)                                                                               \
     X(put_rejected)                                                                                \
+    X(puts)                                                                                        \
+    X(gets)                                                                                        \
     X(uptime_ms)                                                                                   \
     X(master_epoch)
 

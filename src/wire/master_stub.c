@@ -36,6 +36,8 @@ static size_t request_items(enum mc_method method, const void *request)
         return ((const struct mc_mount_request *)request)->count;
     case MC_METHOD_UNMOUNT:
         return ((const struct mc_unmount_request *)request)->count;
+    case MC_METHOD_DRAIN:
+        return ((const struct mc_drain_request *)request)->count;
     case MC_METHOD_HELLO:
     case MC_METHOD_REMOVE_ALL:
     case MC_METHOD_PING:
@@ -46,6 +48,8 @@ static size_t request_items(enum mc_method method, const void *request)
     case MC_METHOD_DESCRIBE_KEY:
     case MC_METHOD_CONFIG:
     case MC_METHOD_SPACE:
+    case MC_METHOD_WHY_MISS:
+    case MC_METHOD_SOLE_KEYS:
     case MC_METHOD_ATTACH:
         return NOT_A_BATCH;
     }
@@ -62,6 +66,8 @@ static size_t reply_items(enum mc_method method, const void *reply)
         return ((const struct mc_query_reply *)reply)->table.count;
     case MC_METHOD_EXIST:
         return ((const struct mc_exist_reply *)reply)->count;
+    case MC_METHOD_DRAIN:
+        return ((const struct mc_drain_reply *)reply)->count;
     case MC_METHOD_RENEW:
         return ((const struct mc_renew_reply *)reply)->count;
     case MC_METHOD_PUT_END:
@@ -81,6 +87,8 @@ static size_t reply_items(enum mc_method method, const void *reply)
     case MC_METHOD_DESCRIBE_KEY:
     case MC_METHOD_CONFIG:
     case MC_METHOD_SPACE:
+    case MC_METHOD_WHY_MISS:
+    case MC_METHOD_SOLE_KEYS:
     case MC_METHOD_ATTACH:
         return NOT_A_BATCH;
     }

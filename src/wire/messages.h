@@ -247,7 +247,7 @@ struct mc_list_clients_reply {
 
 struct mc_pool_status_reply {
     uint64_t capacity, used, keys, unfinished_puts, segments, stores, clients, hits, misses,
-        evicted_keys, evicted_bytes, put_rejected, uptime_ms, master_epoch;
+        evicted_keys, evicted_bytes, put_rejected, uptime_ms, master_epoch, puts, gets;
     const char *program;
 };
 
@@ -260,6 +260,61 @@ struct mc_describe_key_reply {
     uint32_t state, pin;
     uint64_t lease_left_ms, soft_pin_left_ms, age_ms, owner_client_id;
     struct mc_object_table table; /* one object; capabilities 0 */
+};
+
+/* What became of a key. */
+enum mc_fate {
+    MC_FATE_UNKNOWN = 0,   /* never written, or gone before what is remembered */
+    MC_FATE_READABLE = 1,  /* it is no miss */
+    MC_FATE_WRITING = 2,   /* its first put has not ended */
+    MC_FATE_EVICTED = 3,   /* to make room */
+    MC_FATE_REMOVED = 4,   /* on request */
+    MC_FATE_LOST = 5,      /* with the store that had its last copy */
+    MC_FATE_DAMAGED = 6,   /* a reader found the last copy's bytes damaged */
+    MC_FATE_ABANDONED = 7, /* its put was given up, or failed, before it could be read */
+};
+
+struct mc_why_miss_reply {
+    uint32_t fate;
+    uint32_t entries;                 /* of the history; 0: it is off */
+    uint64_t ago_ms, age_ms, idle_ms; /* since it went; how old, and how long unread, it was */
+    uint64_t uptime_ms, reach_ms;     /* of the master; how far back the history goes */
+    uint64_t owner_client_id;         /* WRITING: of the put */
+    const char *store;                /* LOST, DAMAGED: the segment's name; "": not known */
+};
+
+enum mc_drain_action {
+    MC_DRAIN_LOOK = 0,
+    MC_DRAIN_BEGIN = 1,  /* nothing new is placed there */
+    MC_DRAIN_CANCEL = 2, /* as before */
+};
+
+struct mc_drain_request {
+    const uint64_t *mount_ids;
+    size_t count;
+    uint32_t action;
+};
+
+/* Sums over the segments that were found. */
+struct mc_drain_reply {
+    mooncake_err *statuses; /* OK, ENOSEGMENT, ESTATE (cancel: the store leaves by itself) */
+    size_t count;
+    uint64_t capacity, used, extents, leased, reading, writing, hard_pinned, draining;
+};
+
+struct mc_sole_keys_request {
+    const uint64_t *mount_ids;
+    size_t count;
+    uint64_t cursor;
+    uint32_t keys_max; /* named in the reply; all are counted */
+};
+
+/* Of one part of the table: sums are of the keys that were visited. */
+struct mc_sole_keys_reply {
+    struct mc_key *keys; /* whose only copy is there */
+    size_t count;
+    uint64_t cursor; /* 0: that was all */
+    uint64_t keys_there, bytes_there, keys_sole, bytes_sole;
 };
 
 struct mc_space_request {

@@ -35,6 +35,9 @@
     X(44, DESCRIBE_KEY, describe_key, mc_keys_request, mc_describe_key_reply)                      \
     X(45, CONFIG, config, mc_empty_request, mc_config_reply)                                       \
     X(46, SPACE, space, mc_space_request, mc_space_reply)                                          \
+    X(47, WHY_MISS, why_miss, mc_keys_request, mc_why_miss_reply)                                  \
+    X(48, DRAIN, drain, mc_drain_request, mc_drain_reply)                                          \
+    X(49, SOLE_KEYS, sole_keys, mc_sole_keys_request, mc_sole_keys_reply)                          \
     X(50, ATTACH, attach, mc_attach_request, mc_attach_reply)
 
 enum mc_method {

@@ -336,3 +336,74 @@ mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
     each(arg, "lease_ms", "10000", "default", "how long a read protects");
     return MOONCAKE_OK;
 }
+
+mooncake_err mooncake_admin_why_miss(mooncake_client *client, const char *key, uint32_t timeout_ms,
+                                     void (*each)(void *arg, const mooncake_miss *miss), void *arg)
+{
+    mooncake_miss miss = {.fate = "unknown",
+                          .store = "",
+                          .ago_ms = 12000,
+                          .age_ms = 180000,
+                          .idle_ms = 61000,
+                          .uptime_ms = 3600000,
+                          .reach_ms = 3600000,
+                          .entries = 65536,
+                          .owner_client_id = 0xABC};
+    mooncake_err err = judge(key);
+
+    (void)client;
+    (void)timeout_ms;
+    if (strncmp(key, "fate=", 5) == 0) {
+        miss.fate = key + 5;
+        miss.store = strcmp(miss.fate, "lost") == 0 ? "host:7" : "";
+    } else if (strcmp(key, "forgotten") == 0) {
+        miss.reach_ms = 60000;
+    } else if (strcmp(key, "off") == 0) {
+        miss.entries = 0;
+    }
+    if (err == MOONCAKE_OK) {
+        each(arg, &miss);
+    }
+    return err;
+}
+
+mooncake_err mooncake_admin_drain(mooncake_client *client, const uint64_t *mount_ids, size_t count,
+                                  mooncake_drain_action action, uint32_t timeout_ms,
+                                  mooncake_drain_status *out_status)
+{
+    (void)client;
+    (void)mount_ids;
+    (void)timeout_ms;
+    *out_status = (mooncake_drain_status){.struct_size = sizeof(*out_status),
+                                          .capacity = 1ULL << 40,
+                                          .used = 1ULL << 39,
+                                          .extents = 5,
+                                          .draining = action == MOONCAKE_DRAIN_CANCEL ? 0 : count};
+    return MOONCAKE_OK;
+}
+
+mooncake_err mooncake_admin_sole_keys(mooncake_client *client, const uint64_t *mount_ids,
+                                      size_t count, uint64_t keys_max, uint32_t timeout_ms,
+                                      bool (*each)(void *arg, const char *key, size_t key_len),
+                                      void *arg, mooncake_sole_keys *out_sums)
+{
+    (void)client;
+    (void)mount_ids;
+    (void)count;
+    (void)timeout_ms;
+    for (uint64_t i = 0; i < keys_max && i < 30; i++) {
+        (void)each(arg, "only\n", 5);
+    }
+    *out_sums = (mooncake_sole_keys){.struct_size = sizeof(*out_sums),
+                                     .keys = 100,
+                                     .bytes = 1ULL << 39,
+                                     .sole_keys = 30,
+                                     .sole_bytes = 1ULL << 38};
+    return MOONCAKE_OK;
+}
+
+void mooncake_set_interrupt(bool (*asked)(void *arg), void *arg)
+{
+    (void)asked;
+    (void)arg;
+}

@@ -264,6 +264,40 @@ class Looks(unittest.TestCase):
         self.assertEqual(json.loads(run("config", "--json")[1])["configuration"][0]["name"],
                          "lease_ms")
 
+    def test_why_miss(self):
+        for key, status, words in (
+                ("fate=evicted", 1, "evicted to make room, 12.0 s ago; it was 3 min 0 s old then, "
+                                    "and unread for 1 min 1 s"),
+                ("fate=removed", 1, "removed on request, 12.0 s ago"),
+                ("fate=lost", 1, "lost with its store (segment host:7), 12.0 s ago"),
+                ("fate=damaged", 1, "a reader found its last copy damaged"),
+                ("fate=abandoned", 1, "its put failed or was given up"),
+                ("fate=writing", 1, "by client 0000000000000abc"),
+                ("fate=readable", 0, "no miss"),
+                ("k", 1, "never written since the master started 1 h 0 min ago; nothing older"),
+                ("forgotten", 1, "never written, or gone more than 1 min 0 s ago"),
+                ("off", 1, "miss_history is 0")):
+            got, out, err = run("why-miss", key)
+            self.assertEqual((got, err), (status, ""))
+            self.assertIn(words, out.decode())
+        miss = json.loads(run("why-miss", "fate=lost", "--json")[1])
+        self.assertEqual((miss["fate"], miss["store"], miss["ago_ms"], miss["history_entries"]),
+                         ("lost", "host:7", 12000, 65536))
+        self.assertEqual(run("why-miss", "ERPC")[0], 3)
+
+    def test_drain(self):
+        text = "\n".join(self.lines("drain", "host.example.org"))
+        for words in ("nothing new is placed on 2 segments", "drained: nobody uses what is there",
+                      r"  only\x0A", "... and 10 more (--limit)", "only here  30, 256.0 GiB"):
+            self.assertIn(words, text)
+        answer = json.loads(run("drain", "10.0.0.1:1", "--limit=3", "--json")[1])
+        self.assertEqual((answer["sole_keys"], len(answer["only_here"]), answer["unused"]),
+                         (30, 3, True))
+        self.assertIn("placed there again", run("drain", "0" * 15 + "1", "--cancel")[1].decode())
+        status, _, err = run("drain", "nobody")
+        self.assertEqual(status, 1)
+        self.assertIn('no store is called "nobody": mooncakectl stores lists them', err)
+
     def test_colours_are_for_terminals_only(self):
         self.assertNotIn(b"\x1b", run("segments")[1])
         env = {**os.environ, "TERM": "xterm"}

@@ -284,6 +284,118 @@ class Questions(OnePool):
         self.assertIn(b"rpc_port", self.ok("config"))
 
 
+class Misses(unittest.TestCase):
+    def why(self, pool, key):
+        status, out, err = run(pool.address, "why-miss", key, "--json")
+        miss = json.loads(out)
+        self.assertEqual(status, 0 if miss["fate"] == "readable" else 1, err)
+        return miss
+
+    def test_what_became_of_keys(self):
+        with Pool(PROGRAMS, ["16MiB"], ["--client_ttl=2"]) as pool:
+            self.assertEqual(self.why(pool, "never")["fate"], "unknown")
+            self.assertIn(b"never written since the master started",
+                          run(pool.address, "why-miss", "never")[1])
+            for key in ("gone", "kept"):
+                self.assertEqual(run(pool.address, "put", key, "-", data=b"x")[0], 0)
+            self.assertEqual(run(pool.address, "rm", "gone")[0], 0)
+            self.assertEqual(self.why(pool, "gone")["fate"], "removed")
+            self.assertEqual(self.why(pool, "kept")["fate"], "readable")
+            page = b"y" * (1 << 20)
+            for i in range(20):
+                self.assertEqual(run(pool.address, "put", f"page{i}", "-", data=page)[0], 0)
+            self.assertEqual(self.why(pool, "page0")["fate"], "evicted")
+            self.assertEqual(self.why(pool, "page19")["fate"], "readable")
+            name = json.loads(run(pool.address, "segments", "--json")[1])["segments"][0]["name"]
+            pool.stores[0].stop(signal.SIGKILL)
+            deadline = time.monotonic() + 30
+            while self.why(pool, "page19")["fate"] == "readable" and time.monotonic() < deadline:
+                pass
+            miss = self.why(pool, "page19")
+            self.assertEqual((miss["fate"], miss["store"]), ("lost", name))
+            self.assertIn(name.encode(), run(pool.address, "why-miss", "page19")[1])
+
+    def test_a_master_that_remembers_nothing(self):
+        with Pool(PROGRAMS, ["16MiB"], ["--miss_history=0"]) as pool:
+            self.assertEqual(run(pool.address, "put", "k", "-", data=b"x")[0], 0)
+            self.assertEqual(run(pool.address, "rm", "k")[0], 0)
+            self.assertEqual(self.why(pool, "k")["fate"], "unknown")
+            self.assertIn(b"miss_history", run(pool.address, "why-miss", "k")[1])
+
+
+class Drain(unittest.TestCase):
+    def segments(self, pool):
+        listed = json.loads(run(pool.address, "segments", "--json")[1])["segments"]
+        return {s["name"]: s for s in listed}
+
+    def put(self, pool, key, *options):
+        self.assertEqual(run(pool.address, "put", key, "-", *options, data=b"x" * 1000)[0], 0)
+
+    def test_a_store_is_taken_out_and_back(self):
+        with Pool(PROGRAMS, ["16MiB", "16MiB"], ["--default_kv_lease_ttl=1s"]) as pool:
+            for i in range(20):
+                self.put(pool, f"single{i}")
+            self.put(pool, "double", "--replicas=2")
+            name, before = next(iter(self.segments(pool).items()))
+            store = before["addresses"].split("://")[1].split()[0]
+            self.assertEqual(run(pool.address, "get", "double")[0], 0)  # a lease to wait for
+            status, out, err = run(pool.address, "drain", store, "--json")
+            self.assertEqual((status, err), (0, ""))
+            answer = json.loads(out)
+            self.assertTrue(answer["unused"])
+            self.assertEqual((answer["leased"], answer["draining"]), (0, 1))
+            self.assertEqual(answer["keys"], before["extents"])
+            self.assertEqual(answer["sole_keys"], before["extents"] - 1, "all but double")
+            self.assertEqual(len(answer["only_here"]), min(20, answer["sole_keys"]))
+            self.assertNotIn("double", answer["only_here"])
+            self.assertEqual(self.segments(pool)[name]["state"], "draining")
+            stores = json.loads(run(pool.address, "stores", "--json")[1])["stores"]
+            self.assertEqual(sorted(s["state"] for s in stores), ["draining", "ok"])
+            for i in range(20):
+                self.put(pool, f"later{i}")
+                self.assertEqual(run(pool.address, "get", f"single{i}")[0], 0, "still readable")
+            self.assertEqual(self.segments(pool)[name]["extents"], before["extents"])
+            status, out, _ = run(pool.address, "drain", name, "--cancel")
+            self.assertEqual((status, out), (0, b"cancelled: new data is placed there again\n"))
+            self.assertEqual(self.segments(pool)[name]["state"], "ok")
+
+    def test_leases_that_do_not_end_in_time(self):
+        with Pool(PROGRAMS, ["16MiB"], ["--default_kv_lease_ttl=10m"]) as pool:
+            self.put(pool, "k")
+            self.assertEqual(run(pool.address, "get", "k")[0], 0)
+            name = next(iter(self.segments(pool)))
+            status, out, err = run(pool.address, "drain", name, "--timeout=500ms")
+            self.assertEqual((status, err), (1, ""))
+            self.assertIn(b"still in use", out)
+            self.assertIn(b"it stays draining", out)
+            self.assertIn(b"only here:\n  k\n", out)
+            self.assertEqual(self.segments(pool)[name]["state"], "draining")
+            status, _, err = run(pool.address, "put", "new", "-", data=b"x")
+            self.assertEqual(status, 4)
+            self.assertIn("ENOSPACE", err)
+
+    def test_ctrl_c_puts_it_back(self):
+        with Pool(PROGRAMS, ["16MiB"], ["--default_kv_lease_ttl=10m"]) as pool:
+            self.put(pool, "k")
+            self.assertEqual(run(pool.address, "get", "k")[0], 0)
+            name = next(iter(self.segments(pool)))
+            env = {**os.environ, "MOONCAKE_MASTER": pool.address}
+            with subprocess.Popen([os.path.join(PROGRAMS, "mooncakectl"), "drain", name], env=env,
+                                  stdout=subprocess.PIPE, preexec_fn=die_with_parent) as process:
+                self.assertEqual(process.stdout.readline(), b"nothing new is placed on 1 segment\n")
+                self.assertEqual(self.segments(pool)[name]["state"], "draining")
+                process.send_signal(signal.SIGINT)
+                self.assertIn(b"cancelled", process.stdout.read())
+                self.assertEqual(process.wait(30), 1)
+            self.assertEqual(self.segments(pool)[name]["state"], "ok")
+
+    def test_a_store_that_does_not_exist(self):
+        with Pool(PROGRAMS) as pool:
+            status, _, err = run(pool.address, "drain", "nobody:1")
+            self.assertEqual(status, 1)
+            self.assertIn("mooncakectl stores", err)
+
+
 def free_port():
     """A port on which nobody listens (any more)."""
     with socket.socket() as probe:

@@ -89,6 +89,30 @@ static void counting__sizes_and_ages_are_observed(void **state)
     pool_close(&pool);
 }
 
+static void counting__evictions_for_puts_and_for_the_watermark_are_told_apart(void **state)
+{
+    const struct mc_core_metrics *metrics;
+    uint64_t before;
+    struct pool pool;
+
+    (void)state;
+    pool_options(&pool);
+    pool.options.high_watermark = 0.50;
+    pool_open(&pool);
+    metrics = mc_core_metrics(pool.core);
+    (void)pool_mount(&pool, "s", "h", 1, 64 * KIB);
+    pool_put_many(&pool, "k", 5, 10 * KIB);
+    pool_settle(&pool);
+    before = mc_counter_get(&metrics->evicted_bytes);
+    assert_true(before > 0);
+    assert_int_equal(mc_counter_get(&metrics->evicted_for_puts_bytes), 0);
+    assert_int_equal(pool_put(&pool, "big", 60 * KIB), MOONCAKE_OK);
+    assert_true(mc_counter_get(&metrics->evicted_for_puts_bytes) > 0);
+    assert_int_equal(mc_counter_get(&metrics->evicted_for_puts_bytes),
+                     mc_counter_get(&metrics->evicted_bytes) - before);
+    pool_close(&pool);
+}
+
 static void counting__bytes_that_may_be_read_after_an_upsert_are_told_apart(void **state)
 {
     struct wish const upsert = {.upsert = true};
@@ -183,6 +207,7 @@ int main(void)
         cmocka_unit_test(counting__soft_pinned_keys_come_and_go),
         cmocka_unit_test(counting__a_pin_that_ended_is_uncounted_when_eviction_sees_it),
         cmocka_unit_test(counting__sizes_and_ages_are_observed),
+        cmocka_unit_test(counting__evictions_for_puts_and_for_the_watermark_are_told_apart),
         cmocka_unit_test(counting__bytes_that_may_be_read_after_an_upsert_are_told_apart),
         cmocka_unit_test(counting__the_oldest_unfinished_put_is_known),
         cmocka_unit_test(counting__sweeps_and_damage_are_counted),

@@ -116,7 +116,13 @@ static void admin__root_lists_every_route(void **state)
         "GET    /get_all_keys ",
         "GET    /get_all_segments ",
         "GET    /get_segments_detail ",
+        "GET    /get_clients_detail ",
         "GET    /query_segment?segment=NAME ",
+        "GET    /ui ",
+        "GET    /ui/app.js ",
+        "GET    /ui/chart.js ",
+        "GET    /ui/history ",
+        "GET    /ui/style.css ",
         "POST   /api/v1/drain_jobs ",
         "GET    /api/v1/drain_jobs/query?job_id=ID ",
         "POST   /api/v1/drain_jobs/cancel?job_id=ID ",
@@ -309,6 +315,49 @@ static void admin__many_segments_are_listed_whole(void **state)
     }
 }
 
+static void admin__clients_are_listed_whole(void **state)
+{
+    struct fixture *f = *state;
+    size_t found = 0;
+    json_t *json, *clients;
+
+    for (uint64_t i = 1; i <= 130; i++) { /* more than one part of the answer */
+        const struct mc_ping_request ping = {
+            .client_id = i, .role = MC_ROLE_CLIENT, .host = "<b>h</b>", .program = "p 1.0"};
+        struct mc_ping_reply reply;
+
+        assert_int_equal(daemon_call(&f->d, MC_METHOD_PING, &ping, &reply), MOONCAKE_OK);
+    }
+    json = ask(f, "GET", "/get_clients_detail", 200);
+    clients = json_object_get(json, "clients");
+    assert_int_equal(json_array_size(clients), int_at(json, "total_clients"));
+    assert_true(json_array_size(clients) >= 130);
+    for (size_t i = 0; i < json_array_size(clients); i++) {
+        json_t *client = json_array_get(clients, i);
+
+        assert_int_equal(strlen(text_at(client, "client_id")), 16);
+        assert_true(int_at(client, "ping_age_ms") < 60000);
+        if (strcmp(text_at(client, "host"), "<b>h</b>") == 0) {
+            assert_string_equal(text_at(client, "role"), "client");
+            assert_string_equal(text_at(client, "program"), "p 1.0");
+            assert_int_equal(int_at(client, "segments"), 0);
+            found++;
+        }
+    }
+    assert_int_equal(found, 130);
+    json_decref(json);
+}
+
+static void admin__the_page_begins_with_history(void **state)
+{
+    json_t *json = ask(*state, "GET", "/ui/history", 200);
+
+    assert_true(json_array_size(json_object_get(json, "samples")) >= 1);
+    json_decref(json);
+    assert_non_null(strstr(get(*state, "/ui", 200), "<title>Mooncake pool</title>"));
+    assert_non_null(strstr(get(*state, "/ui/app.js", 200), "textContent"));
+}
+
 /* ---- what there is not, and nonsense --------------------------------------------------------- */
 
 static void admin__what_does_not_exist_answers_501_with_a_sentence(void **state)
@@ -379,6 +428,8 @@ int main(void)
         ADMIN_TEST(admin__remove_all_counts_and_respects_leases),
         ADMIN_TEST(admin__segment_is_told_by_name),
         ADMIN_TEST(admin__many_segments_are_listed_whole),
+        ADMIN_TEST(admin__clients_are_listed_whole),
+        ADMIN_TEST(admin__the_page_begins_with_history),
         ADMIN_TEST(admin__what_does_not_exist_answers_501_with_a_sentence),
         ADMIN_TEST(admin__nonsense_is_refused_by_kind),
     };

@@ -121,7 +121,7 @@ static void walk_pool_status_reply(struct walk *walk, struct mc_pool_status_repl
         &reply->capacity,  &reply->used,         &reply->keys,          &reply->unfinished_puts,
         &reply->segments,  &reply->stores,       &reply->clients,       &reply->hits,
         &reply->misses,    &reply->evicted_keys, &reply->evicted_bytes, &reply->put_rejected,
-        &reply->uptime_ms, &reply->master_epoch,
+        &reply->uptime_ms, &reply->master_epoch, &reply->puts,          &reply->gets,
     };
     size_t i;
 
@@ -181,11 +181,59 @@ static void walk_config_reply(struct walk *walk, struct mc_config_reply *reply)
     }
 }
 
+static void walk_why_miss_reply(struct walk *walk, struct mc_why_miss_reply *reply)
+{
+    walk_u32(walk, &reply->fate);
+    walk_u32(walk, &reply->entries);
+    walk_u64(walk, &reply->ago_ms);
+    walk_u64(walk, &reply->age_ms);
+    walk_u64(walk, &reply->idle_ms);
+    walk_u64(walk, &reply->uptime_ms);
+    walk_u64(walk, &reply->reach_ms);
+    walk_u64(walk, &reply->owner_client_id);
+    walk_text(walk, &reply->store, MC_SEGMENT_NAME_LEN_MAX);
+}
+
+static void walk_drain_reply(struct walk *walk, struct mc_drain_reply *reply)
+{
+    uint64_t *const numbers[] = {
+        &reply->capacity, &reply->used,    &reply->extents,     &reply->leased,
+        &reply->reading,  &reply->writing, &reply->hard_pinned, &reply->draining,
+    };
+    size_t i;
+
+    walk_count_of(walk, &reply->count, MC_SEGMENTS_PER_STORE_MAX);
+    walk_statuses_of(walk, &reply->statuses, reply->count);
+    for (i = 0; i < MC_ARRAY_LEN(numbers); i++) {
+        walk_u64(walk, numbers[i]);
+    }
+}
+
+static void walk_sole_keys_reply(struct walk *walk, struct mc_sole_keys_reply *reply)
+{
+    const struct mc_key *keys = reply->keys;
+
+    walk_keys_of(walk, &keys, &reply->count);
+    reply->keys = (struct mc_key *)(uintptr_t)keys;
+    walk_u64(walk, &reply->cursor);
+    walk_u64(walk, &reply->keys_there);
+    walk_u64(walk, &reply->bytes_there);
+    walk_u64(walk, &reply->keys_sole);
+    walk_u64(walk, &reply->bytes_sole);
+}
+
+static void walk_remove_all_reply(struct walk *walk, struct mc_remove_all_reply *reply)
+{
+    walk_u64(walk, &reply->removed);
+    walk_u64(walk, &reply->left_leased);
+    walk_u64(walk, &reply->left_writing);
+    walk_u64(walk, &reply->left_pinned);
+}
+
 void walk_reply(struct walk *walk, enum mc_method method, void *message)
 {
     struct mc_renew_reply *renewed = message;
     struct mc_status_reply *status = message;
-    struct mc_remove_all_reply *removed = message;
 
     switch (method) {
     case MC_METHOD_HELLO:
@@ -215,10 +263,7 @@ void walk_reply(struct walk *walk, enum mc_method method, void *message)
         walk_statuses_of(walk, &status->statuses, status->count);
         return;
     case MC_METHOD_REMOVE_ALL:
-        walk_u64(walk, &removed->removed);
-        walk_u64(walk, &removed->left_leased);
-        walk_u64(walk, &removed->left_writing);
-        walk_u64(walk, &removed->left_pinned);
+        walk_remove_all_reply(walk, message);
         return;
     case MC_METHOD_PING:
         walk_ping_reply(walk, message);
@@ -240,6 +285,15 @@ void walk_reply(struct walk *walk, enum mc_method method, void *message)
         return;
     case MC_METHOD_CONFIG:
         walk_config_reply(walk, message);
+        return;
+    case MC_METHOD_WHY_MISS:
+        walk_why_miss_reply(walk, message);
+        return;
+    case MC_METHOD_DRAIN:
+        walk_drain_reply(walk, message);
+        return;
+    case MC_METHOD_SOLE_KEYS:
+        walk_sole_keys_reply(walk, message);
         return;
     case MC_METHOD_SPACE:
         walk_space_reply(walk, message);

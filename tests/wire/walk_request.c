@@ -70,7 +70,7 @@ static void walk_keys(struct walk *walk, enum mc_method method, struct mc_keys_r
     if (walk->make) {
         memset(request, 0, sizeof(*request));
     }
-    if (method == MC_METHOD_DESCRIBE_KEY) {
+    if (method == MC_METHOD_DESCRIBE_KEY || method == MC_METHOD_WHY_MISS) {
         struct mc_key *one = walk_array_of(walk, request->keys, 1, sizeof(*one));
 
         request->count = walk->make ? 1 : request->count;
@@ -183,6 +183,21 @@ static void walk_list_keys(struct walk *walk, struct mc_list_keys_request *reque
     walk_text(walk, &request->pattern, MC_PATTERN_LEN_MAX);
 }
 
+static void walk_drain(struct walk *walk, struct mc_drain_request *request)
+{
+    walk_count_of(walk, &request->count, MC_SEGMENTS_PER_STORE_MAX);
+    walk_numbers_of(walk, &request->mount_ids, request->count);
+    walk_u32_within(walk, &request->action, MC_DRAIN_LOOK, MC_DRAIN_CANCEL);
+}
+
+static void walk_sole_keys(struct walk *walk, struct mc_sole_keys_request *request)
+{
+    walk_count_of(walk, &request->count, MC_SEGMENTS_PER_STORE_MAX);
+    walk_numbers_of(walk, &request->mount_ids, request->count);
+    walk_u64(walk, &request->cursor);
+    walk_u32(walk, &request->keys_max);
+}
+
 void walk_request(struct walk *walk, enum mc_method method, void *message)
 {
     switch (method) {
@@ -202,6 +217,7 @@ void walk_request(struct walk *walk, enum mc_method method, void *message)
     case MC_METHOD_EXIST:
     case MC_METHOD_REMOVE:
     case MC_METHOD_DESCRIBE_KEY:
+    case MC_METHOD_WHY_MISS:
         walk_keys(walk, method, message);
         return;
     case MC_METHOD_REMOVE_ALL:
@@ -224,6 +240,12 @@ void walk_request(struct walk *walk, enum mc_method method, void *message)
         return;
     case MC_METHOD_LIST_KEYS:
         walk_list_keys(walk, message);
+        return;
+    case MC_METHOD_DRAIN:
+        walk_drain(walk, message);
+        return;
+    case MC_METHOD_SOLE_KEYS:
+        walk_sole_keys(walk, message);
         return;
     case MC_METHOD_SPACE:
         walk_flag(walk, &((struct mc_space_request *)message)->recount);

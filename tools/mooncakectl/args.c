@@ -209,6 +209,9 @@ static enum mc_exit set_option(struct mc_ctl *ctl, enum mc_ctl_option option, co
     case MC_CTL_HARD_PIN:
         ctl->hard_pin = true;
         break;
+    case MC_CTL_CANCEL:
+        ctl->cancel = true;
+        break;
     case MC_CTL_UPSERT:
         ctl->upsert = true;
         break;

@@ -31,6 +31,7 @@ struct mc_command {
     X(REPLICAS, "replicas", "N", "copies wished, 1 to 8")                                          \
     X(SOFT_PIN, "soft-pin", NULL, "evict only when nothing else can be")                           \
     X(HARD_PIN, "hard-pin", NULL, "never evict")                                                   \
+    X(CANCEL, "cancel", NULL, "undo it: place new data on the store again")                        \
     X(UPSERT, "upsert", NULL, "replace the value of a key that exists")
 
 enum mc_ctl_option {

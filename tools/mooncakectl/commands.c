@@ -47,6 +47,18 @@ static const struct mc_command commands[] = {
      true, mc_cmd_clients},
     {"why-full", "", "show what keeps the pool's bytes from new objects", NULL, 0, 0, 0, true,
      mc_cmd_why_full},
+    {"why-miss", "KEY",
+     "say what became of a key: evicted, removed, lost with which store, never put",
+     "Exit status 0: it can be read; 1: it cannot. The master remembers the last keys that went\n"
+     "(its option miss_history), since it was started.",
+     1, 1, 0, true, mc_cmd_why_miss},
+    {"drain", "STORE", "place nothing new on a store, wait for its readers, say what only it has",
+     "STORE is an id, an address or the name of a segment, as stores and segments show them.\n"
+     "What it holds stays readable until the store leaves; keys without another copy are lost\n"
+     "then. It ends when no lease is left, with 0, or after --timeout (10 min) with 1: the store\n"
+     "stays draining. Ctrl-C cancels, and so does --cancel later. Forgotten when the master\n"
+     "restarts: drain again. Then stop the store with SIGTERM.",
+     1, 1, MC_OPTION_BIT(MC_CTL_CANCEL) | MC_OPTION_BIT(MC_CTL_LIMIT), true, mc_cmd_drain},
     {"verify", "", "recount everything on the master and compare its gauges",
      "Exit status 0: they agree; 1: they do not. The master answers nobody else meanwhile:\n"
      "the more keys there are, the longer.",

@@ -26,7 +26,7 @@ struct mc_ctl {
     uint32_t timeout_ms; /* 0: the library's default */
     uint64_t limit;      /* keys that ls shows at most; 0: all */
     uint32_t replicas;   /* copies that put asks for; 0: the library's default */
-    bool json, force, all, null_ends, soft_pin, hard_pin, upsert;
+    bool json, force, all, null_ends, soft_pin, hard_pin, upsert, cancel;
     const char *pattern; /* of the keys that rm removes; NULL: none */
     const char *topic;   /* the command, or what help was asked about; NULL: none */
     char **words;        /* what follows the command */
@@ -44,6 +44,8 @@ enum mc_exit mc_cmd_status(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_segments(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_stores(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_clients(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_why_miss(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_drain(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_why_full(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_verify(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_config(struct mc_ctl *ctl);
