@@ -283,6 +283,21 @@ void pool_fini(struct pool *pool)
     assert_int_equal(bad, 0);
 }
 
+/* What MC_TEST_VERIFY says; the default is that of the library. */
+static mooncake_verify verify_asked(void)
+{
+    const char *text = getenv("MC_TEST_VERIFY");
+
+    if (text == NULL) {
+        return MOONCAKE_VERIFY_FULL;
+    }
+    if (strcmp(text, "header") == 0) {
+        return MOONCAKE_VERIFY_HEADER;
+    }
+    assert_string_equal(text, "none");
+    return MOONCAKE_VERIFY_NONE;
+}
+
 mooncake_client *pool_open(struct pool *pool, bool member)
 {
     mooncake_client_options options;
@@ -293,6 +308,7 @@ mooncake_client *pool_open(struct pool *pool, bool member)
     options.master = pool->master_address;
     options.tool = !member;
     options.transport = pool->transport;
+    options.verify = verify_asked();
     err = mooncake_client_open(&options, &client);
     if (err != MOONCAKE_OK) {
         fail_msg("open: %s: %s", mooncake_err_name(err), mooncake_last_error());
