@@ -230,9 +230,15 @@ static void walk_remove_all_reply(struct walk *walk, struct mc_remove_all_reply 
     walk_u64(walk, &reply->left_pinned);
 }
 
+static void walk_renew_reply(struct walk *walk, struct mc_renew_reply *reply)
+{
+    walk_count_of(walk, &reply->count, MC_BATCH_KEYS_MAX);
+    walk_statuses_of(walk, &reply->statuses, reply->count);
+    walk_u64(walk, &reply->lease_ms);
+}
+
 void walk_reply(struct walk *walk, enum mc_method method, void *message)
 {
-    struct mc_renew_reply *renewed = message;
     struct mc_status_reply *status = message;
 
     switch (method) {
@@ -249,9 +255,7 @@ void walk_reply(struct walk *walk, enum mc_method method, void *message)
         walk_exist_reply(walk, message);
         return;
     case MC_METHOD_RENEW:
-        walk_count_of(walk, &renewed->count, MC_BATCH_KEYS_MAX);
-        walk_statuses_of(walk, &renewed->statuses, renewed->count);
-        walk_u64(walk, &renewed->lease_ms);
+        walk_renew_reply(walk, message);
         return;
     case MC_METHOD_PUT_END:
     case MC_METHOD_PUT_REVOKE:
