@@ -298,6 +298,26 @@ class Looks(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn('no store is called "nobody": mooncakectl stores lists them', err)
 
+    def test_check_and_peers(self):
+        status, out, _ = run("check")
+        lines = out.decode().split("\n")
+        self.assertEqual(status, 1, "the fake puts nothing where it was told to")
+        self.assertLessEqual(max(map(len, lines[:3])), 100)
+        self.assertRegex(lines[1], r" failed +[0-9.]+ ms +- +")
+        self.assertIn("went to another segment", out.decode())
+        peers = json.loads(run("peers", "--json")[1])["peers"]
+        self.assertEqual(peers[0]["paths"], [{"device": "mlx5_0", "gid_kind": "rocev2",
+                                              "gid": "10.0.0.1", "gid_index": 3, "mtu": 4096}])
+        self.assertEqual((peers[0]["transport"], peers[0]["retries"]), ("rdma", 3))
+        for line in run("peers")[1].decode().split("\n"):
+            self.assertLessEqual(len(line), 100)
+
+    def test_top_draws_on_terminals_only(self):
+        self.assertNotIn(b"\x1b", run("top", "--count=1", "--interval=1ms")[1])
+        drawn = on_terminal({**os.environ, "TERM": "xterm"}, "top", "--count=1", "--interval=1ms")
+        self.assertIn(b"\x1b[H\x1b[J", drawn)
+        self.assertIn(b"HITS", drawn)
+
     def test_colours_are_for_terminals_only(self):
         self.assertNotIn(b"\x1b", run("segments")[1])
         env = {**os.environ, "TERM": "xterm"}

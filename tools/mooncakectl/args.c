@@ -154,19 +154,33 @@ static bool read_time(const char *text, uint32_t *out_ms)
 
 static enum mc_exit set_number(struct mc_ctl *ctl, enum mc_ctl_option option, const char *value)
 {
-    bool is_limit = option == MC_CTL_LIMIT;
-    uint64_t max = is_limit ? INT64_MAX : REPLICAS_MAX;
+    bool is_replicas = option == MC_CTL_REPLICAS;
+    uint64_t max = is_replicas ? REPLICAS_MAX : INT64_MAX;
     uint64_t number = 0;
     const char *rest = read_number(value, max, &number);
 
     if (rest == NULL || *rest != '\0' || number == 0) {
         return mc_fail_plain(ctl, MC_EXIT_USAGE, "--%s: \"%.80s\" is not a number from 1 to %s",
-                             options[option].name, value, is_limit ? "2^63-1" : "8");
+                             options[option].name, value, is_replicas ? "8" : "2^63-1");
     }
-    if (is_limit) {
-        ctl->limit = number;
-    } else {
+    if (is_replicas) {
         ctl->replicas = (uint32_t)number;
+    } else if (option == MC_CTL_COUNT) {
+        ctl->count = number;
+    } else {
+        ctl->limit = number;
+    }
+    return MC_EXIT_OK;
+}
+
+static enum mc_exit set_time(const struct mc_ctl *ctl, enum mc_ctl_option option, const char *value,
+                             uint32_t *out_ms)
+{
+    if (!read_time(value, out_ms)) {
+        return mc_fail_plain(ctl, MC_EXIT_USAGE,
+                             "--%s: \"%.80s\" is not a time from 1ms to 24h, such as 500ms, 10s, "
+                             "2m",
+                             options[option].name, value);
     }
     return MC_EXIT_OK;
 }
@@ -178,13 +192,16 @@ static enum mc_exit set_option(struct mc_ctl *ctl, enum mc_ctl_option option, co
         ctl->master = value;
         break;
     case MC_CTL_TIMEOUT:
-        if (!read_time(value, &ctl->timeout_ms)) {
-            return mc_fail_plain(ctl, MC_EXIT_USAGE,
-                                 "--timeout: \"%.80s\" is not a time from 1ms to 24h, such as "
-                                 "500ms, 10s, 2m",
-                                 value);
-        }
+        return set_time(ctl, option, value, &ctl->timeout_ms);
+    case MC_CTL_INTERVAL:
+        return set_time(ctl, option, value, &ctl->interval_ms);
+    case MC_CTL_LOG:
+        ctl->log = value;
         break;
+    case MC_CTL_METRICS:
+        ctl->metrics = value;
+        break;
+    case MC_CTL_COUNT:
     case MC_CTL_LIMIT:
     case MC_CTL_REPLICAS:
         return set_number(ctl, option, value);

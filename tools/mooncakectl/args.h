@@ -31,6 +31,10 @@ struct mc_command {
     X(REPLICAS, "replicas", "N", "copies wished, 1 to 8")                                          \
     X(SOFT_PIN, "soft-pin", NULL, "evict only when nothing else can be")                           \
     X(HARD_PIN, "hard-pin", NULL, "never evict")                                                   \
+    X(COUNT, "count", "N", "end after N lines")                                                    \
+    X(INTERVAL, "interval", "TIME", "time between two lines: 500ms, 1s")                           \
+    X(LOG, "log", "FILE", "log of a master or store: its last lines go in, without keys")          \
+    X(METRICS, "metrics", "HOST:PORT", "admin port of the master, if it is not as configured")     \
     X(CANCEL, "cancel", NULL, "undo it: place new data on the store again")                        \
     X(UPSERT, "upsert", NULL, "replace the value of a key that exists")
 

@@ -52,6 +52,21 @@ static const struct mc_command commands[] = {
      "Exit status 0: it can be read; 1: it cannot. The master remembers the last keys that went\n"
      "(its option miss_history), since it was started.",
      1, 1, 0, true, mc_cmd_why_miss},
+    {"check", "", "put, get and remove a probe on every segment, with the time of each",
+     "Probes are 64 KiB under keys that begin with mooncakectl/check/. Segments that are draining\n"
+     "are not tried. --timeout is for each step (5 s). Exit status 0: all well; 1: some failed.",
+     0, 0, 0, true, mc_cmd_check},
+    {"peers", "", "show how this host reaches each store: transport, RDMA device, fall-backs",
+     "Puts and gets a small probe on every segment to find out. Exit status as of check.", 0, 0, 0,
+     true, mc_cmd_peers},
+    {"top", "", "watch the pool: hit ratio, gets, puts, evictions a second, bytes, per segment",
+     "Drawn anew each second on a terminal; else, and with --json, one line each time.", 0, 0,
+     MC_OPTION_BIT(MC_CTL_COUNT) | MC_OPTION_BIT(MC_CTL_INTERVAL), true, mc_cmd_top},
+    {"diag", "[FILE]", "write one archive of what is needed to help from afar",
+     "Versions, configuration, status, segments, members, space, counters (/metrics), and with\n"
+     "--log the last lines of a log. No values, no secrets; keys in the log become hashes.\n"
+     "FILE is mooncake-diag.tar.gz unless given. Works also when the pool is out of reach.",
+     0, 1, MC_OPTION_BIT(MC_CTL_LOG) | MC_OPTION_BIT(MC_CTL_METRICS), false, mc_cmd_diag},
     {"drain", "STORE", "place nothing new on a store, wait for its readers, say what only it has",
      "STORE is an id, an address or the name of a segment, as stores and segments show them.\n"
      "What it holds stays readable until the store leaves; keys without another copy are lost\n"

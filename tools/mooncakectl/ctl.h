@@ -22,9 +22,13 @@ enum mc_exit {
 
 /* The command line, parsed. Texts are argv's. */
 struct mc_ctl {
-    const char *master;  /* NULL: MOONCAKE_MASTER, else the library's default */
-    uint32_t timeout_ms; /* 0: the library's default */
-    uint64_t limit;      /* keys that ls shows at most; 0: all */
+    const char *master;   /* NULL: MOONCAKE_MASTER, else the library's default */
+    uint32_t timeout_ms;  /* 0: the library's default */
+    uint64_t limit;       /* keys that ls shows at most; 0: all */
+    uint64_t count;       /* of top's lines; 0: no end */
+    uint32_t interval_ms; /* between them; 0: a second */
+    const char *log;      /* file whose last lines diag takes; NULL: none */
+    const char *metrics; /* HOST:PORT of the master's admin port; NULL: as its configuration says */
     uint32_t replicas;   /* copies that put asks for; 0: the library's default */
     bool json, force, all, null_ends, soft_pin, hard_pin, upsert, cancel;
     const char *pattern; /* of the keys that rm removes; NULL: none */
@@ -45,6 +49,10 @@ enum mc_exit mc_cmd_segments(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_stores(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_clients(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_why_miss(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_check(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_peers(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_top(struct mc_ctl *ctl);
+enum mc_exit mc_cmd_diag(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_drain(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_why_full(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_verify(struct mc_ctl *ctl);

@@ -226,6 +226,12 @@ void mc_json_print(json_t *value)
     (void)fputc('\n', stdout);
 }
 
+void mc_json_print_line(json_t *value)
+{
+    dump(value, JSON_COMPACT);
+    (void)fputc('\n', stdout);
+}
+
 void mc_json_list_begin(const char *name)
 {
     (void)printf("{\"%s\": [", name);

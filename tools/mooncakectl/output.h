@@ -63,6 +63,8 @@ json_t *mc_json_number(uint64_t number);
 json_t *mc_json_id(uint64_t id);
 /** Print and free. */
 void mc_json_print(json_t *value);
+/** The same in one line, for documents that follow one another. */
+void mc_json_print_line(json_t *value);
 
 /*
  * The one document that a run prints may be begun before its end is known (ls): then an error must

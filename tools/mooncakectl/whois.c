@@ -15,6 +15,9 @@
 
 #define PATIENCE_MS 1000
 #define ANSWER_CAP 1024
+/* Of a page that is fetched: its longest silence, and its size. */
+#define FETCH_MS 5000
+#define FETCH_LEN_MAX ((size_t)64 << 20)
 
 static int connect_to(const char *host, const char *port)
 {
@@ -92,23 +95,94 @@ static const char *judge(const char *host, const char *port)
     return NULL;
 }
 
+/* "host:port", "[::1]:port" -> two texts in out; false if it is neither. */
+static bool split(const char *address, char *out, size_t cap, const char **out_host,
+                  const char **out_port)
+{
+    const char *colon = strrchr(address, ':');
+    size_t len = colon == NULL ? 0 : (size_t)(colon - address);
+
+    if (len == 0 || len >= cap) {
+        return false;
+    }
+    (void)snprintf(out, cap, "%.*s", (int)len, address);
+    *out_host = out;
+    *out_port = colon + 1;
+    if (out[0] == '[' && out[len - 1] == ']') {
+        out[len - 1] = '\0';
+        *out_host = out + 1;
+    }
+    return true;
+}
+
 const char *mc_who_listens(const char *address)
 {
-    const char *colon;
-    char host[256];
+    const char *host, *port;
+    char buffer[256];
 
     address = address != NULL ? address : getenv("MOONCAKE_MASTER");
-    if (address == NULL) {
-        address = "127.0.0.1:50051";
-    }
-    colon = strrchr(address, ':');
-    if (colon == NULL || colon == address || (size_t)(colon - address) >= sizeof(host)) {
+    if (!split(address != NULL ? address : "127.0.0.1:50051", buffer, sizeof(buffer), &host,
+               &port)) {
         return NULL;
     }
-    (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
-    if (host[0] == '[' && colon[-1] == ']') { /* [::1]:50051 */
-        host[strlen(host) - 1] = '\0';
-        return judge(host + 1, colon + 1);
+    return judge(host, port);
+}
+
+/* The answer's head is read byte by byte: it is short. */
+static bool read_head(int fd)
+{
+    char head[ANSWER_CAP] = "";
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+    for (size_t len = 0; len + 1 < sizeof(head); len++) {
+        if (poll(&readable, 1, FETCH_MS) != 1 || read(fd, head + len, 1) != 1) {
+            return false;
+        }
+        head[len + 1] = '\0';
+        if (len >= 3 && strcmp(head + len - 3, "\r\n\r\n") == 0) {
+            return strncmp(head, "HTTP/1.", 7) == 0 && strncmp(head + 8, " 200", 4) == 0;
+        }
     }
-    return judge(host, colon + 1);
+    return false;
+}
+
+static bool copy_body(int fd, FILE *out)
+{
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    char bytes[ANSWER_CAP];
+    size_t total = 0;
+
+    while (total < FETCH_LEN_MAX && poll(&readable, 1, FETCH_MS) == 1) {
+        ssize_t n = read(fd, bytes, sizeof(bytes));
+
+        if (n <= 0) {
+            return n == 0;
+        }
+        total += (size_t)n;
+        (void)fwrite(bytes, 1, (size_t)n, out);
+    }
+    return false;
+}
+
+bool mc_http_fetch(const char *address, const char *path, FILE *out)
+{
+    const char *host, *port;
+    char buffer[256], request[512];
+    bool done = false;
+    int fd, len;
+
+    if (!split(address, buffer, sizeof(buffer), &host, &port)) {
+        return false;
+    }
+    fd = connect_to(host, port);
+    if (fd < 0) {
+        return false;
+    }
+    len = snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, address);
+    if (len > 0 && (size_t)len < sizeof(request) &&
+        send(fd, request, (size_t)len, MSG_NOSIGNAL) == len && read_head(fd)) {
+        done = copy_body(fd, out);
+    }
+    (void)close(fd);
+    return done;
 }
