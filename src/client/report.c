@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/htab.h"
 #include "base/log.h"
 
 #define REPORT_TIMEOUT_MS 2000u
@@ -85,10 +86,10 @@ void mc_report_failure(struct mc_call *call, const struct mc_xfer_op *op, const 
         report = true;
     }
     if (report) {
-        char text[80];
-
-        mc_log_warn("client.transfer", "segment=%s addresses=\"%s\" key=\"%s\" err=%s",
-                    op->target->name, op->target->addresses, mc_key_print(key, text, sizeof(text)),
+        /* A key may tell what somebody asked: its hash is enough to find lines about the same. */
+        mc_log_warn("client.transfer", "segment=%s addresses=\"%s\" key_hash=%016llx err=%s",
+                    op->target->name, op->target->addresses,
+                    (unsigned long long)mc_htab_hash(key->bytes, key->len),
                     mooncake_err_name(op->err));
         add_finding(call->engine, item);
         if (item.reason != MOONCAKE_ECHECKSUM) { /* others suffer from it now */

@@ -360,6 +360,14 @@ static void back_off(struct mc_tcp_peer *peer)
     peer->backoff_until_ns = mc_deadline_ns(mc_monotonic_ns(), peer->backoff_ms);
 }
 
+/* The thread's sentence, if it is about this peer: an older one may be about anything, keys too. */
+static const char *detail_about(const struct mc_tcp_peer *peer)
+{
+    const char *sentence = mooncake_last_error();
+
+    return strstr(sentence, peer->address) != NULL ? sentence : "";
+}
+
 void mc_tcp_peer_lost(struct mc_tcp_peer *peer, struct mc_tcp_conn *conn, mooncake_err why)
 {
     struct mc_list lost;
@@ -384,7 +392,7 @@ void mc_tcp_peer_lost(struct mc_tcp_peer *peer, struct mc_tcp_conn *conn, moonca
         back_off(peer);
         if (!any_usable(peer)) {
             mc_log_warn("tcp.connect", "peer=%s err=%s detail=\"%s\" next_try_ms=%llu",
-                        peer->address, mooncake_err_name(why), mooncake_last_error(),
+                        peer->address, mooncake_err_name(why), detail_about(peer),
                         (unsigned long long)peer->backoff_ms);
             mc_list_splice_tail(&lost, &peer->waiting);
         }
