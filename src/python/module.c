@@ -29,6 +29,7 @@ static struct PyModuleDef module = {
     .m_name = "mooncake._store",
     .m_doc = "The part of mooncake.store that is written in C.",
     .m_size = -1,
+    .m_methods = py_fork_methods,
 };
 
 PyMODINIT_FUNC PyInit__store(void);

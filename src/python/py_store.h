@@ -157,11 +157,16 @@ extern PyMethodDef py_store_pieces_methods[];
 
 /* ---- memory lent by a get (handle.c) ------------------------------------------------------- */
 
-/** A BufferHandle that owns @p data (from mooncake_get()), in every case. NULL with an error. */
+/** A BufferHandle that owns @p data (from mooncake_get()), in every case, and may be written. NULL
+ * with an error. */
 PyObject *py_handle_new(void *data, uint64_t len);
+/** A read-only one that owns @p view, in every case. NULL with an error. */
+PyObject *py_handle_of_view(mooncake_view *view);
 extern PyType_Spec py_handle_spec;
 /** The store type with these methods (static). */
 PyType_Spec *py_store_spec(PyMethodDef *methods);
 extern PyObject *py_handle_type;
+/** What os.register_at_fork() is to call (handle_fork.c). */
+extern PyMethodDef py_fork_methods[];
 
 #endif

@@ -214,7 +214,8 @@ static PyObject *store_batch_remove(PyObject *self, PyObject *const *args, Py_ss
 
 /* ---- fresh memory -------------------------------------------------------------------------- */
 
-static PyObject *as_handle(void *data, uint64_t len)
+/* A handle whose memory may be written: for tensors, which their owners change. */
+static PyObject *as_copy(void *data, uint64_t len)
 {
     if (data == NULL) {
         Py_RETURN_NONE;
@@ -271,6 +272,39 @@ static PyObject *store_get_batch(PyObject *self, PyObject *const *args, Py_ssize
     return list;
 }
 
+/* ---- views --------------------------------------------------------------------------------- */
+
+/* A handle a key; None where there is no view. */
+static PyObject *view_each(struct batch *b)
+{
+    mooncake_view **views = PyMem_Calloc(b->keys.count + 1, sizeof(*views));
+    PyObject *list;
+    size_t i = 0;
+
+    if (views == NULL) {
+        return PyErr_NoMemory();
+    }
+    if (b->session != NULL) {
+        PY_UNLOCKED((void)mooncake_get_views(py_session_client(b->session), b->keys.items,
+                                             b->keys.count, NULL, 0, b->results, views));
+    }
+    list = PyList_New((Py_ssize_t)b->keys.count);
+    for (; list != NULL && i < b->keys.count; i++) {
+        PyObject *item = views[i] == NULL ? Py_NewRef(Py_None) : py_handle_of_view(views[i]);
+
+        if (item == NULL) {
+            Py_CLEAR(list);
+        } else {
+            (void)PyList_SetItem(list, (Py_ssize_t)i, item);
+        }
+    }
+    for (; i < b->keys.count; i++) {
+        mooncake_view_release(views[i]);
+    }
+    PyMem_Free(views);
+    return list;
+}
+
 static const struct py_params get_buffer_params = {
     .method = "batch_get_buffer", .names = {"keys"}, .required = 1};
 
@@ -285,7 +319,26 @@ static PyObject *store_batch_get_buffer(PyObject *self, PyObject *const *args, P
         !batch_init(&b, self, v[0], NULL, NULL)) {
         return NULL;
     }
-    list = get_each(&b, as_handle);
+    list = view_each(&b);
+    batch_free(&b);
+    return list;
+}
+
+static const struct py_params get_copies_params = {
+    .method = "_batch_get_copy", .names = {"keys"}, .required = 1};
+
+static PyObject *store_batch_get_copy(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                      PyObject *kwnames)
+{
+    PyObject *v[PY_PARAMS_MAX];
+    PyObject *list;
+    struct batch b;
+
+    if (!py_parse_args(&get_copies_params, args, nargs, kwnames, v) ||
+        !batch_init(&b, self, v[0], NULL, NULL)) {
+        return NULL;
+    }
+    list = get_each(&b, as_copy);
     batch_free(&b);
     return list;
 }
@@ -307,6 +360,9 @@ PyMethodDef py_store_many_methods[] = {
     PY_METHOD("get_batch", store_get_batch,
               "get_batch($self, keys)\n--\n\nBytes per key; b'' is a miss."),
     PY_METHOD("batch_get_buffer", store_batch_get_buffer,
-              "batch_get_buffer($self, keys)\n--\n\nBufferHandle per key; None is a miss."),
+              "batch_get_buffer($self, keys)\n--\n\nAs get_buffer() per key; None is a miss."),
+    PY_METHOD("_batch_get_copy", store_batch_get_copy,
+              "_batch_get_copy($self, keys)\n--\n\nBufferHandle per key whose memory is its own "
+              "and may be written; None is a miss."),
     {NULL, NULL, 0, NULL},
 };

@@ -44,9 +44,8 @@ static PyObject *store_get_buffer(PyObject *self, PyObject *const *args, Py_ssiz
 {
     const char *key = only_key("get_buffer", args, nargs, kwnames);
     struct py_session *session;
+    mooncake_view *view = NULL;
     mooncake_err err;
-    void *data = NULL;
-    uint64_t len = 0;
 
     if (key == NULL) {
         return NULL;
@@ -55,12 +54,12 @@ static PyObject *store_get_buffer(PyObject *self, PyObject *const *args, Py_ssiz
     if (session == NULL) {
         Py_RETURN_NONE;
     }
-    PY_UNLOCKED(err = mooncake_get(py_session_client(session), key, 0, &data, &len));
+    PY_UNLOCKED(err = mooncake_get_view(py_session_client(session), key, NULL, 0, &view));
     py_session_leave(session);
     if (err != MOONCAKE_OK) {
         Py_RETURN_NONE;
     }
-    return py_handle_new(data, len);
+    return py_handle_of_view(view);
 }
 
 static const struct py_params get_into_params = {
@@ -277,8 +276,10 @@ static PyObject *store_remove_by_regex(PyObject *self, PyObject *const *args, Py
 
 PyMethodDef py_store_one_methods[] = {
     PY_METHOD("get", store_get, "get($self, key)\n--\n\nThe value as bytes; b'' is a miss."),
-    PY_METHOD("get_buffer", store_get_buffer,
-              "get_buffer($self, key)\n--\n\nThe value as a BufferHandle; None is a miss."),
+    PY_METHOD(
+        "get_buffer", store_get_buffer,
+        "get_buffer($self, key)\n--\n\nThe value as a read-only BufferHandle, in place in shared "
+        "memory where it can be; None is a miss."),
     PY_METHOD("get_into", store_get_into,
               "get_into($self, key, buffer_ptr, size)\n--\n\nRead into memory. Returns the "
               "value's length or a negative code."),

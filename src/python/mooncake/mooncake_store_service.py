@@ -79,9 +79,10 @@ class StoreHandler(Handler):
         if size < 0:
             _raise_for(size, "no such key" if size == MISS else "the key cannot be read")
         value = self.store.get_buffer(key)
-        if value is None:
+        data = b"" if value is None else bytes(value)
+        if value is None or value.check() != 0:
             _raise_for(MISS, "no such key")
-        return 200, "application/octet-stream", bytes(value)
+        return 200, "application/octet-stream", data
 
     def _exist(self, key):
         code = self.store.is_exist(key)

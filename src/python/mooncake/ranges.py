@@ -5,6 +5,7 @@ import ctypes
 
 INVALID_PARAMS = -600
 NO_SUCH_KEY = -704
+EXPIRED = -707
 
 
 class RangeReads:
@@ -75,4 +76,6 @@ class RangeReads:
             else:
                 ctypes.memmove(pointer + dst, value.ptr() + src, size)
                 results.append(size)
+        if value is not None and value.check() != 0:
+            return [EXPIRED] * len(results)
         return results

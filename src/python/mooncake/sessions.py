@@ -148,10 +148,18 @@ class Sessions:
             return [INVALID_PARAMS] * len(keys)
         with self._sessions_lock:
             values = [self._gets.get(key, (None,))[0] for key in keys]
-        return [EXPIRED if value is None else
-                self._copy(value.size(), value.ptr(), (pointers, sizes), offsets, False)
+        if not self.get_hostname():  # closed, or the parent's of this forked process
+            return [EXPIRED] * len(keys)
+        return [self._copy_from(value, (pointers, sizes), offsets)
                 for value, pointers, sizes, offsets
                 in zip(values, all_buffer_ptrs, all_sizes, all_src_offsets)]
+
+    def _copy_from(self, value, ranges, offsets):
+        """Bytes, or a code. The value may lie in the pool's memory: what it was is asked last."""
+        if value is None:
+            return EXPIRED
+        copied = self._copy(value.size(), value.ptr(), ranges, offsets, False)
+        return copied if value.check() == 0 else EXPIRED
 
     def batch_get_session_end(self, keys):
         """The values are not needed any more. 0."""

@@ -86,6 +86,8 @@ def _in_child():
 
 atexit.register(_close_all)
 os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(before=_store._fork_before, after_in_parent=_store._fork_in_parent,
+                    after_in_child=_store._fork_in_child)  # values that are looked at in place
 
 
 # ---- the store -------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ class TensorShards:
 
     def batch_get_tensor_with_tp(self, base_keys, tp_rank=0, tp_size=1):
         """A rank's part of each key, or None."""
-        values = self.batch_get_buffer(self._rank_keys(base_keys, tp_rank, tp_size))
+        values = self._batch_get_copy(self._rank_keys(base_keys, tp_rank, tp_size))
         return [self._rank_part(value, tp_rank, tp_size) for value in values]
 
     def get_tensor_with_tp_into(self, key, buffer_ptr, size, tp_rank=0, tp_size=1, split_dim=0):

@@ -112,11 +112,11 @@ class Tensors:
 
     def get_tensor(self, key):
         """The tensor, or None."""
-        return fmt.tensor_of_object(self.get_buffer(key))
+        return self.batch_get_tensor([key])[0]
 
     def batch_get_tensor(self, keys):
         """A tensor or None for each key."""
-        return [fmt.tensor_of_object(value) for value in self.batch_get_buffer(keys)]
+        return [fmt.tensor_of_object(value) for value in self._batch_get_copy(keys)]
 
     @staticmethod
     def _tensor_at(buffer_ptr, length):
@@ -158,7 +158,7 @@ class Tensors:
 
     def save_tensor_to_safetensor(self, key, file_name=None):
         """Write a stored tensor into a safetensors file (<key>.safetensors). 0, -600 or -1100."""
-        value = self.get_buffer(key)
+        value = self._batch_get_copy([key])[0]
         layout = None if value is None else fmt.parse(memoryview(value).cast("B"))
         if layout is None:
             return INVALID_PARAMS
