@@ -124,6 +124,20 @@ bool py_put_options_from(PyObject *config, bool upsert, const char *own_segment,
                          struct py_put_options *out);
 void py_put_options_free(struct py_put_options *options);
 
+/* ---- the protocol given to setup() (protocol.c) -------------------------------------------- */
+
+struct py_protocol {
+    const char *name, *devices;
+    const char *transport; /* what py_protocol_choose() makes of it, static; NULL: all there are */
+    char why_not[512];     /* RDMA was asked for and cannot be used; else "" */
+};
+
+/** Choose the transport, and replace `devices` by what the client is to be told. Waits for the
+ * master, without the interpreter lock. @retval ENOTSUP  no RDMA here, and fallback is forbidden */
+mooncake_err py_protocol_choose(struct py_protocol *protocol, const char *master);
+/** Say on stderr that RDMA is not used, once per process. */
+void py_protocol_say(const struct py_protocol *protocol);
+
 /* ---- the store object (store_type.c) ------------------------------------------------------- */
 
 struct py_session; /* one set-up client, alive while somebody uses it */

@@ -77,7 +77,7 @@ long py_put_code(mooncake_err err, bool upsert)
 struct setup {
     const char *local_hostname;
     const char *master;
-    const char *protocol;
+    struct py_protocol protocol;
     uint64_t segment_size;
     const char *server; /* of a thin client; else NULL */
     uint64_t pool_size;
@@ -97,9 +97,11 @@ static mooncake_err open_as(const struct setup *setup, const char *name, mooncak
     mooncake_client_options options;
 
     mooncake_client_options_init(&options);
-    options.master = setup->master[0] == '\0' ? NULL : setup->master;
+    options.master = setup->master;
     options.local_hostname = name;
     options.segment_size = setup->segment_size;
+    options.transport = setup->protocol.transport;
+    options.rdma_devices = setup->protocol.devices;
     options.server = setup->server;
     options.pool_size = setup->pool_size;
     return mooncake_client_open(&options, out);
@@ -156,7 +158,18 @@ static struct py_session *own_session(PyObject *self)
     return session;
 }
 
-static PyObject *set_up(PyObject *self, const struct setup *setup)
+/* Lock not held. */
+static mooncake_err choose_and_open(struct setup *setup, struct py_session *session)
+{
+    mooncake_err err = MOONCAKE_OK;
+
+    if (setup->server == NULL) {
+        err = py_protocol_choose(&setup->protocol, setup->master);
+    }
+    return err == MOONCAKE_OK ? open_client(setup, session) : err;
+}
+
+static PyObject *set_up(PyObject *self, struct setup *setup)
 {
     struct py_session *session;
     mooncake_err err;
@@ -169,9 +182,10 @@ static PyObject *set_up(PyObject *self, const struct setup *setup)
         return PyErr_NoMemory();
     }
     session->pid = getpid();
-    PY_UNLOCKED(err = open_client(setup, session));
+    PY_UNLOCKED(err = choose_and_open(setup, session));
     if (err == MOONCAKE_OK && store_of(self)->session == NULL) {
         store_of(self)->session = session;
+        py_protocol_say(&setup->protocol);
         return PyLong_FromLong(0);
     }
     if (err == MOONCAKE_OK) { /* another thread was faster */
@@ -218,12 +232,15 @@ static PyObject *store_setup(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (!py_parse_args(&setup_params, args, nargs, kwnames, v) ||
         !text_from(v[0], "local_hostname", &setup.local_hostname) ||
         !text_from(v[1], "metadata_server", &ignored) ||
-        !text_from(v[4], "protocol", &setup.protocol) ||
-        !text_from(v[5], "rdma_devices", &ignored) ||
+        !text_from(v[4], "protocol", &setup.protocol.name) ||
+        !text_from(v[5], "rdma_devices", &setup.protocol.devices) ||
         !text_from(v[6], "master_server_addr", &setup.master) ||
         !py_number(v[2], "global_segment_size", &setup.segment_size) ||
         !py_number(v[3], "local_buffer_size", &local_buffer_size)) {
         return NULL;
+    }
+    if (setup.master[0] == '\0') {
+        setup.master = NULL; /* the environment's */
     }
     return set_up(self, &setup);
 }
@@ -238,7 +255,7 @@ static PyObject *store_setup_dummy(PyObject *self, PyObject *const *args, Py_ssi
                                    PyObject *kwnames)
 {
     PyObject *v[PY_PARAMS_MAX];
-    struct setup setup = {.local_hostname = "", .master = "", .protocol = ""};
+    struct setup setup = {.local_hostname = "", .protocol.name = ""};
     uint64_t local_buffer_size;
 
     if (!py_parse_args(&dummy_params, args, nargs, kwnames, v) ||

@@ -2,6 +2,8 @@
 
 import inspect
 import os
+import subprocess
+import sys
 import unittest
 from unittest import mock
 
@@ -161,18 +163,64 @@ class Contract(unittest.TestCase):
                       .parameters)
 
 
+DEVICES = "/sys/class/infiniband"
+
+SETUPS = """
+import sys
+from mooncake.store import MooncakeDistributedStore
+for protocol in sys.argv[2:]:
+    store = MooncakeDistributedStore()
+    print(store.setup("localhost", "", 1 << 20, 0, protocol, "mlx5_0", sys.argv[1]),
+          store.put("k", b"v"), store.close())
+"""
+
+
+@unittest.skipIf(os.path.isdir(DEVICES) and os.listdir(DEVICES),
+                 "there are RDMA devices here; tests/rdma tries them")
 class Protocols(PoolTest):
     """What setup() makes of a protocol that is not there."""
 
     def test_rdma_falls_back_unless_that_is_forbidden(self):
         store = MooncakeDistributedStore()
         args = ("localhost", "", 0, 0, "rdma", "mlx5_0", self.pool.address)
-        with mock.patch.dict(os.environ, MOONCAKE_FORBID_FALLBACK="1"):
-            self.assertEqual(store.setup(*args), -1012)
+        for word in ("1", "true", "ON"):
+            with mock.patch.dict(os.environ, MOONCAKE_FORBID_FALLBACK=word):
+                self.assertEqual(store.setup(*args), -1012)
         self.assertEqual(store.put("k", b"v"), -600)
-        self.assertEqual(store.setup(*args), 0)
+        with mock.patch.dict(os.environ, MOONCAKE_FORBID_FALLBACK="0"):
+            self.assertEqual(store.setup(*args), 0)
         self.assertEqual(store.put("k", b"v"), 0)
+        self.assertEqual(store.get("k"), b"v")
         store.close()
+
+    def set_up(self, *protocols, **environment):
+        """Codes of setup, put and close, and what is said on stderr."""
+        done = subprocess.run([sys.executable, "-B", "-c", SETUPS, self.pool.address, *protocols],
+                              env=dict(os.environ, **environment), capture_output=True, text=True,
+                              timeout=60, check=True)
+        said = [line for line in done.stderr.splitlines() if line.startswith("mooncake: ")]
+        return done.stdout.splitlines(), said
+
+    def test_the_fallback_is_said_once_and_why(self):
+        codes, said = self.set_up("rdma", "rdma", "tcp")
+        self.assertEqual(codes, ["0 0 0"] * 3)
+        self.assertEqual(len(said), 1, said)
+        for word in ("rdma", "TCP", "MOONCAKE_FORBID_FALLBACK", "no RDMA device"):
+            self.assertIn(word, said[0])
+
+    def test_the_refusal_says_why(self):
+        codes, said = self.set_up("rdma", "tcp", MOONCAKE_FORBID_FALLBACK="1")
+        self.assertEqual(codes, ["-1012 -600 0", "0 0 0"])
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("no RDMA device", said[0])
+
+    def test_tcp_says_nothing_and_ignores_devices(self):
+        for environment in ({}, {"MOONCAKE_RDMA_DEVICES": "mlx5_7"}):
+            self.assertEqual(self.set_up("tcp", **environment), (["0 0 0"], []))
+
+    def test_no_master_is_no_reason_to_fall_back(self):
+        store = MooncakeDistributedStore()
+        self.assertEqual(store.setup("localhost", "", 0, 0, "rdma", "", "127.0.0.1:1"), -900)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 INVALID_PARAMS = -600
-NOT_SUPPORTED = -1012
 DEFAULT_SEGMENT_SIZE = 16 << 20
 
 _NEEDED = ("local_hostname", "metadata_server", "global_segment_size", "local_buffer_size",
@@ -92,24 +91,6 @@ os.register_at_fork(before=_store._fork_before, after_in_parent=_store._fork_in_
 
 # ---- the store -------------------------------------------------------------------------------
 
-_rdma_said = False
-
-
-def _protocol_is_there(protocol):
-    """May setup go on? RDMA falls back to TCP, and says so once, unless that is forbidden."""
-    global _rdma_said
-    if protocol != "rdma":
-        return True
-    if os.environ.get("MOONCAKE_FORBID_FALLBACK", "").lower() in ("1", "true", "yes", "on"):
-        _say("setup: protocol rdma is not available here, and MOONCAKE_FORBID_FALLBACK is set")
-        return False
-    if not _rdma_said:
-        _rdma_said = True
-        _say("protocol rdma: not available here, TCP and shared memory are used "
-             "(MOONCAKE_FORBID_FALLBACK=1 refuses that)")
-    return True
-
-
 class MooncakeDistributedStore(TensorShards, Tensors, Sessions, Segments, RangeReads,
                                _store.Store):
     """A client of a pool. Usable from many threads at once; not after a fork."""
@@ -142,8 +123,6 @@ class MooncakeDistributedStore(TensorShards, Tensors, Sessions, Segments, RangeR
                            enable_client_http_server, client_http_port)
 
     def _setup(self, *args):
-        if not _protocol_is_there(args[4]):
-            return NOT_SUPPORTED
         code = super().setup(*args)
         if code == 0:
             self._forget_buffers()
