@@ -186,8 +186,8 @@ typedef struct mooncake_space_status {
 /**
  * Where the pool's bytes are, and whether the master's books agree with what is there.
  *
- * @param recount       also walk everything and compare each gauge; the master answers nobody else
- *                      meanwhile, and it takes the longer the more keys there are
+ * @param recount       also walk everything and compare each gauge, in slices beside the requests
+ * of others; it takes the longer the more keys there are
  * @param out_mismatch  the first gauge that differs, with both values; "" if all agree or none was
  *                      asked for; cut to @p mismatch_cap bytes with the NUL. NULL allowed
  */

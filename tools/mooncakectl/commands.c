@@ -75,8 +75,8 @@ static const struct mc_command commands[] = {
      "restarts: drain again. Then stop the store with SIGTERM.",
      1, 1, MC_OPTION_BIT(MC_CTL_CANCEL) | MC_OPTION_BIT(MC_CTL_LIMIT), true, mc_cmd_drain},
     {"verify", "", "recount everything on the master and compare its gauges",
-     "Exit status 0: they agree; 1: they do not. The master answers nobody else meanwhile:\n"
-     "the more keys there are, the longer.",
+     "Exit status 0: they agree; 1: they do not. It goes in slices of 2 ms beside the others'\n"
+     "requests: the more keys there are, the longer.",
      0, 0, 0, true, mc_cmd_verify},
     {"config", "", "show the master's effective configuration and where each value comes from",
      NULL, 0, 0, 0, true, mc_cmd_config},
@@ -159,7 +159,7 @@ static void print_help(const struct mc_command *command)
     (void)printf(
         "\nExit status:\n"
         "  0  success\n"
-        "  1  the answer is no: no such key, or put found the key stored already\n"
+        "  1  the answer is no: no such key, put found the key stored already, a check failed\n"
         "  2  the command line or the key is wrong\n"
         "  3  the master or a store cannot be reached, or did not answer in time\n"
         "  4  any other failure; the message says which\n"

@@ -39,7 +39,7 @@ static enum mc_exit open_pool(struct mc_ctl *ctl)
     (void)mc_fail(ctl, err, "cannot reach the pool");
     who = mc_who_listens(ctl->master);
     (void)fprintf(stderr,
-                  "mooncakectl: %s. Name another address with --master=HOST:PORT or "
+                  "mooncakectl: %s Name another address with --master=HOST:PORT or "
                   "MOONCAKE_MASTER\n",
                   who != NULL ? who : "is mooncake_master running, and is that its RPC address?");
     return mc_exit_of(err);

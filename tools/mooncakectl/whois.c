@@ -81,16 +81,16 @@ static const char *judge(const char *host, const char *port)
         strncmp(answer, "HTTP/", 5) == 0) {
         return strstr(answer, "/live ") != NULL
                    ? "that is the admin HTTP port of a master or store; the RPC port is another "
-                     "one: option rpc_port of mooncake_master, 50051 unless it was changed"
-                   : "an HTTP server listens there, no master";
+                     "one: option rpc_port of mooncake_master, 50051 unless it was changed."
+                   : "an HTTP server listens there, no master.";
     }
     if (strncmp(answer, "SSH-", 4) == 0) {
-        return "an SSH server listens there, no master";
+        return "an SSH server listens there, no master.";
     }
     if (ask(host, port, hello, sizeof(hello), answer, sizeof(hello)) >= 4 &&
         strncmp(answer, "MCDH", 4) == 0) {
         return "that is the data port of a store; ask its master instead: the line \"serving\" in "
-               "the master's log has the port";
+               "the master's log has the port.";
     }
     return NULL;
 }
