@@ -23,6 +23,11 @@ typedef struct mooncake_pool_status {
     uint64_t puts, gets; /**< objects that became readable; keys asked for to be read */
 } mooncake_pool_status;
 
+/**
+ * The pool in some numbers.
+ *
+ * @param out_status  receives them; its struct_size is set by the caller
+ */
 MOONCAKE_API mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
                                                 mooncake_pool_status *out_status);
 
@@ -33,6 +38,7 @@ typedef struct mooncake_segment_status {
 } mooncake_segment_status;
 
 typedef void (*mooncake_segment_cb)(void *arg, const mooncake_segment_status *segment);
+/** Mounted segments, and lost ones that are still being swept. */
 MOONCAKE_API mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_ms,
                                                   mooncake_segment_cb each, void *arg);
 
@@ -44,14 +50,17 @@ typedef struct mooncake_client_status {
 } mooncake_client_status;
 
 typedef void (*mooncake_client_cb)(void *arg, const mooncake_client_status *status);
+/** Clients and stores that ping the master. */
 MOONCAKE_API mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms,
                                                  mooncake_client_cb each, void *arg);
 
 /**
- * Keys, in no order, at most @p keys_max (0: all). @p each gets bytes and their length; it returns
- * false to stop. Keys that come or go meanwhile may be listed or not; others at least once.
+ * List keys, in no order. Keys that come or go meanwhile may be listed or not; others at least
+ * once.
  *
- * @param pattern  NULL or "": all; else keys in which this regular expression (PCRE2) is found
+ * @param pattern   NULL or "": all; else keys in which this regular expression (PCRE2) is found
+ * @param keys_max  at most so many; 0: all
+ * @param each      gets bytes and their length, valid until it returns; false stops the listing
  * @retval MOONCAKE_EINVAL  no regular expression, or one that costs too much to match
  */
 MOONCAKE_API mooncake_err mooncake_admin_keys(
@@ -93,7 +102,12 @@ typedef struct mooncake_key_status {
     size_t extents_count;
 } mooncake_key_status;
 
-/** Grants no lease. @retval MOONCAKE_ENOENT no such key, not even an unfinished put */
+/**
+ * All about one key. Grants no lease.
+ *
+ * @param each  runs once, on the calling thread, before the call returns
+ * @retval MOONCAKE_ENOENT  no such key, not even an unfinished put
+ */
 MOONCAKE_API mooncake_err
 mooncake_admin_key(mooncake_client *client, const char *key, uint32_t timeout_ms,
                    void (*each)(void *arg, const mooncake_key_status *status), void *arg);
@@ -114,7 +128,11 @@ typedef struct mooncake_miss {
     uint64_t owner_client_id; /**< writing: of the put */
 } mooncake_miss;
 
-/** Grants no lease. @p each runs once, also for a key that is not known. */
+/**
+ * What became of a key: why is it a miss? Grants no lease.
+ *
+ * @param each  runs once, also for a key that is not known
+ */
 MOONCAKE_API mooncake_err
 mooncake_admin_why_miss(mooncake_client *client, const char *key, uint32_t timeout_ms,
                         void (*each)(void *arg, const mooncake_miss *miss), void *arg);
@@ -142,7 +160,9 @@ typedef struct mooncake_drain_status {
  * Take segments out of placement, or back into it. Lasts until their store leaves or the master is
  * started anew.
  *
- * @param mount_ids  of mooncake_segment_status; at most 64
+ * @param mount_ids   of mooncake_segment_status; at most 64
+ * @param action      what to do with all of them
+ * @param out_status  receives what they hold; its struct_size is set by the caller. NULL allowed
  * @retval MOONCAKE_ENOSEGMENT  one of them is not mounted (any more); the others were done
  * @retval MOONCAKE_ESTATE      cancel: its store is leaving by itself; the others were done
  */
@@ -160,8 +180,15 @@ typedef struct mooncake_sole_keys {
     uint64_t sole_bytes;
 } mooncake_sole_keys;
 
-/** @param each  gets keys without a copy elsewhere, at most @p keys_max (0: none); false: no more.
- * NULL allowed. */
+/**
+ * Which keys have no copy outside of these segments, and would be lost with them?
+ *
+ * @param mount_ids  of mooncake_segment_status; at most 64
+ * @param keys_max   tell at most so many to @p each; 0: none
+ * @param each       gets keys and their length, valid until it returns; false: no more. NULL
+ * allowed
+ * @param out_sums   receives how many there are; its struct_size is set by the caller
+ */
 MOONCAKE_API mooncake_err mooncake_admin_sole_keys(
     mooncake_client *client, const uint64_t *mount_ids, size_t count, uint64_t keys_max,
     uint32_t timeout_ms, bool (*each)(void *arg, const char *key, size_t key_len), void *arg,
@@ -186,17 +213,19 @@ typedef struct mooncake_space_status {
 /**
  * Where the pool's bytes are, and whether the master's books agree with what is there.
  *
- * @param recount       also walk everything and compare each gauge, in slices beside the requests
- * of others; it takes the longer the more keys there are
+ * @param out_space     receives the bytes; its struct_size is set by the caller
+ * @param recount       also walk everything and compare each gauge, in slices between requests; it
+ *                      takes the longer the more keys there are
  * @param out_mismatch  the first gauge that differs, with both values; "" if all agree or none was
  *                      asked for; cut to @p mismatch_cap bytes with the NUL. NULL allowed
+ * @param mismatch_cap  bytes there
  */
 MOONCAKE_API mooncake_err mooncake_admin_space(mooncake_client *client, bool recount,
                                                uint32_t timeout_ms,
                                                mooncake_space_status *out_space, char *out_mismatch,
                                                size_t mismatch_cap);
 
-/** Effective configuration of the master: option, value, source, help. */
+/** Effective configuration of the master: @p each gets option, value, source, and help. */
 MOONCAKE_API mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
                                                 void (*each)(void *arg, const char *name,
                                                              const char *value, const char *source,

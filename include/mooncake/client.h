@@ -107,7 +107,11 @@ typedef struct mooncake_client_options {
     uint64_t pool_size;
 } mooncake_client_options;
 
-/** Set every field to its default. */
+/**
+ * Set every field of a client's options to its default.
+ *
+ * @param options  receives the defaults, and its struct_size
+ */
 MOONCAKE_API void mooncake_client_options_init(mooncake_client_options *options);
 
 /**
@@ -160,7 +164,11 @@ typedef struct mooncake_put_options {
     uint32_t *copies;
 } mooncake_put_options;
 
-/** Set every field to its default. */
+/**
+ * Set every field of a put's options to its default.
+ *
+ * @param options  receives the defaults, and its struct_size
+ */
 MOONCAKE_API void mooncake_put_options_init(mooncake_put_options *options);
 
 /** A piece of memory to write from. */
@@ -179,6 +187,7 @@ typedef struct mooncake_space {
  * Store one value. When it returns OK every reader sees the whole value.
  *
  * @param data     borrowed for the call; may be NULL if len is 0
+ * @param len      bytes at @p data
  * @param options  borrowed for the call; NULL: all defaults
  * @retval MOONCAKE_EEXIST    the key is stored or being written by somebody; nothing was written
  * @retval MOONCAKE_ENOSPACE  no room, also after eviction
@@ -191,7 +200,11 @@ MOONCAKE_API mooncake_err mooncake_put(mooncake_client *client, const char *key,
                                        uint64_t len, const mooncake_put_options *options,
                                        uint32_t timeout_ms);
 
-/** As mooncake_put(); the value is the pieces laid end to end. At most 4096 pieces. */
+/**
+ * As mooncake_put() from several pieces of memory: the value is the pieces laid end to end.
+ *
+ * @param pieces  borrowed for the call, as what they point to
+ */
 MOONCAKE_API mooncake_err mooncake_put_pieces(mooncake_client *client, const char *key,
                                               const mooncake_piece *pieces, size_t pieces_count,
                                               const mooncake_put_options *options,
@@ -200,6 +213,7 @@ MOONCAKE_API mooncake_err mooncake_put_pieces(mooncake_client *client, const cha
 /**
  * Read one value into the caller's memory.
  *
+ * @param data     receives the value
  * @param cap      bytes at @p data; what lies beyond the value's length is not touched
  * @param out_len  the value's length, also set with MOONCAKE_EINVAL when cap is too small (nothing
  *                 was written then). NULL allowed.
@@ -212,7 +226,11 @@ MOONCAKE_API mooncake_err mooncake_put_pieces(mooncake_client *client, const cha
 MOONCAKE_API mooncake_err mooncake_get_into(mooncake_client *client, const char *key, void *data,
                                             uint64_t cap, uint32_t timeout_ms, uint64_t *out_len);
 
-/** As mooncake_get_into(); the value fills the pieces in order. At most 4096 pieces. */
+/**
+ * As mooncake_get_into() into several pieces of memory, which the value fills in order.
+ *
+ * @param pieces  where to, and how much room there is
+ */
 MOONCAKE_API mooncake_err mooncake_get_into_pieces(mooncake_client *client, const char *key,
                                                    const mooncake_space *pieces,
                                                    size_t pieces_count, uint32_t timeout_ms,
@@ -253,7 +271,11 @@ typedef struct mooncake_view_options {
     uint64_t copy_len_max;
 } mooncake_view_options;
 
-/** Set every field to its default. */
+/**
+ * Set every field of a view's options to its default.
+ *
+ * @param options  receives the defaults, and its struct_size
+ */
 MOONCAKE_API void mooncake_view_options_init(mooncake_view_options *options);
 
 /**
@@ -270,12 +292,24 @@ MOONCAKE_API mooncake_err mooncake_get_view(mooncake_client *client, const char 
                                             const mooncake_view_options *options,
                                             uint32_t timeout_ms, mooncake_view **out_view);
 
-/** The bytes, never NULL, also of an empty value. Whoever writes there harms others' values. In a
- * forked child those in place are not mapped. */
+/**
+ * The bytes of a view. Whoever writes there harms others' values. In a forked child those in place
+ * are not mapped.
+ *
+ * @return never NULL, also of an empty value
+ */
 MOONCAKE_API const void *mooncake_view_data(const mooncake_view *view);
-/** Length of the value in bytes. */
+/**
+ * Length of the value that a view is of.
+ *
+ * @return bytes
+ */
 MOONCAKE_API uint64_t mooncake_view_size(const mooncake_view *view);
-/** Is this the store's own memory, and not a copy? */
+/**
+ * Is a view at the store's own memory, and not at a copy?
+ *
+ * @return true if in place
+ */
 MOONCAKE_API bool mooncake_view_in_place(const mooncake_view *view);
 
 /**
@@ -293,15 +327,28 @@ MOONCAKE_API mooncake_err mooncake_view_check(const mooncake_view *view);
  */
 MOONCAKE_API void mooncake_view_release(mooncake_view *view);
 
-/** Free memory that a get returned. NULL is ignored. */
+/**
+ * Free memory that a get returned. NULL is ignored.
+ *
+ * @param data  made by mooncake_get() or mooncake_batch_get()
+ */
 MOONCAKE_API void mooncake_free(void *data);
 
-/** Is the key readable? Then it stays so for the lease (10 s by default). ENOENT is no error here:
- * the call returns OK and *out_exists is false. */
+/**
+ * Is the key readable? Then it stays so for the lease (10 s by default). A miss is no error here:
+ * the call returns OK and *out_exists is false.
+ *
+ * @param out_exists  receives the answer
+ */
 MOONCAKE_API mooncake_err mooncake_exist(mooncake_client *client, const char *key,
                                          uint32_t timeout_ms, bool *out_exists);
 
-/** Length of a value. @retval MOONCAKE_ENOENT no such key @retval MOONCAKE_ENOTREADY as for get */
+/**
+ * Length of a value.
+ *
+ * @retval MOONCAKE_ENOENT    no such key
+ * @retval MOONCAKE_ENOTREADY it is being written
+ */
 MOONCAKE_API mooncake_err mooncake_size(mooncake_client *client, const char *key,
                                         uint32_t timeout_ms, uint64_t *out_len);
 
@@ -316,16 +363,19 @@ MOONCAKE_API mooncake_err mooncake_size(mooncake_client *client, const char *key
 MOONCAKE_API mooncake_err mooncake_remove(mooncake_client *client, const char *key, bool force,
                                           uint32_t timeout_ms);
 
-/** Remove every key; without @p force, leased ones stay, and those that are being written stay in
- * any case. Both counts may be NULL. mooncake_admin_remove() says why keys are left. */
+/**
+ * Remove every key. Without @p force, leased ones stay; those that are being written stay in any
+ * case. mooncake_admin_remove() says why keys are left.
+ */
 MOONCAKE_API mooncake_err mooncake_remove_all(mooncake_client *client, bool force,
                                               uint32_t timeout_ms, uint64_t *out_removed,
                                               uint64_t *out_left);
 
 /**
  * Remove every key in which a regular expression (PCRE2) is found; ^ and $ anchor it. Keys stay as
- * in mooncake_remove_all(). Both counts may be NULL and are of matching keys only.
+ * in mooncake_remove_all(). Both counts are of matching keys only.
  *
+ * @param pattern  the regular expression, NUL-terminated
  * @retval MOONCAKE_EINVAL  no regular expression, or one that costs too much to match: the sentence
  *                          says which. In the second case what was removed stays removed.
  */
@@ -341,12 +391,23 @@ MOONCAKE_API mooncake_err mooncake_remove_matching(mooncake_client *client, cons
  * get fills every buffer, a put stores the first and gives EEXIST for the rest. count 0 is OK.
  */
 
+/**
+ * Store many values: as mooncake_put(), each item judged alone.
+ *
+ * @param data  from where, one an item; borrowed for the call
+ * @param lens  bytes there, one an item
+ */
 MOONCAKE_API mooncake_err mooncake_batch_put(mooncake_client *client, const char *const *keys,
                                              const void *const *data, const uint64_t *lens,
                                              size_t count, const mooncake_put_options *options,
                                              uint32_t timeout_ms, mooncake_err *results);
 
-/** Item i is put from pieces[i][0 .. pieces_counts[i]). */
+/**
+ * Store many values, each from several pieces of memory, as mooncake_put_pieces() does.
+ *
+ * @param pieces         item i is put from pieces[i][0 .. pieces_counts[i])
+ * @param pieces_counts  how many pieces, one number an item
+ */
 MOONCAKE_API mooncake_err mooncake_batch_put_pieces(mooncake_client *client,
                                                     const char *const *keys,
                                                     const mooncake_piece *const *pieces,
@@ -354,12 +415,24 @@ MOONCAKE_API mooncake_err mooncake_batch_put_pieces(mooncake_client *client,
                                                     const mooncake_put_options *options,
                                                     uint32_t timeout_ms, mooncake_err *results);
 
-/** @param out_lens  as out_len of mooncake_get_into(), one an item; NULL allowed */
+/**
+ * Read many values into the caller's memory: as mooncake_get_into(), each item judged alone.
+ *
+ * @param data      receives the values, one an item
+ * @param caps      bytes there, one an item
+ * @param out_lens  as out_len of mooncake_get_into(), one an item; NULL allowed
+ */
 MOONCAKE_API mooncake_err mooncake_batch_get_into(mooncake_client *client, const char *const *keys,
                                                   void *const *data, const uint64_t *caps,
                                                   size_t count, uint32_t timeout_ms,
                                                   mooncake_err *results, uint64_t *out_lens);
 
+/**
+ * Read many values, each into several pieces of memory, as mooncake_get_into_pieces() does.
+ *
+ * @param pieces         item i fills pieces[i][0 .. pieces_counts[i]) in order
+ * @param pieces_counts  how many pieces, one number an item
+ */
 MOONCAKE_API mooncake_err mooncake_batch_get_into_pieces(mooncake_client *client,
                                                          const char *const *keys,
                                                          const mooncake_space *const *pieces,
@@ -367,27 +440,46 @@ MOONCAKE_API mooncake_err mooncake_batch_get_into_pieces(mooncake_client *client
                                                          uint32_t timeout_ms, mooncake_err *results,
                                                          uint64_t *out_lens);
 
-/** out_data[i] is NULL where results[i] is not OK; free each with mooncake_free(). */
+/**
+ * Read many values into fresh memory.
+ *
+ * @param out_data  out_data[i] is NULL where results[i] is not OK; free each with mooncake_free()
+ */
 MOONCAKE_API mooncake_err mooncake_batch_get(mooncake_client *client, const char *const *keys,
                                              size_t count, uint32_t timeout_ms,
                                              mooncake_err *results, void **out_data,
                                              uint64_t *out_lens);
 
-/** As mooncake_get_view(). out_views[i] is NULL where results[i] is not OK. */
+/**
+ * As mooncake_get_view() for many keys, each judged alone.
+ *
+ * @param out_views  out_views[i] is NULL where results[i] is not OK; release each of the others
+ */
 MOONCAKE_API mooncake_err mooncake_get_views(mooncake_client *client, const char *const *keys,
                                              size_t count, const mooncake_view_options *options,
                                              uint32_t timeout_ms, mooncake_err *results,
                                              mooncake_view **out_views);
 
-/** results[i] is OK (readable), ENOENT (not), EBADKEY, or what went wrong. */
+/**
+ * Which of these keys are readable?
+ *
+ * @param results  results[i] is OK (readable), ENOENT (not), EBADKEY, or what went wrong
+ */
 MOONCAKE_API mooncake_err mooncake_batch_exist(mooncake_client *client, const char *const *keys,
                                                size_t count, uint32_t timeout_ms,
                                                mooncake_err *results);
 
+/**
+ * Lengths of many values.
+ *
+ * @param results   as what mooncake_size() returns, one an item
+ * @param out_lens  the lengths, where results[i] is OK
+ */
 MOONCAKE_API mooncake_err mooncake_batch_size(mooncake_client *client, const char *const *keys,
                                               size_t count, uint32_t timeout_ms,
                                               mooncake_err *results, uint64_t *out_lens);
 
+/** Remove many keys: as mooncake_remove(), each item judged alone. */
 MOONCAKE_API mooncake_err mooncake_batch_remove(mooncake_client *client, const char *const *keys,
                                                 size_t count, bool force, uint32_t timeout_ms,
                                                 mooncake_err *results);
@@ -399,12 +491,20 @@ MOONCAKE_API mooncake_err mooncake_batch_remove(mooncake_client *client, const c
  * registration wants its own unregister. Memory that cannot be pinned goes through staging, and
  * the log says why; with "rdma" as the only transport that is an error.
  *
+ * @param data  begin of the range; the caller's memory, until unregistered
+ * @param len   its length in bytes, at least 1
  * @retval MOONCAKE_EINVAL  len is 0 or the range wraps; unregister: not registered
  * @retval MOONCAKE_ENOMEM  RLIMIT_MEMLOCK does not allow it: the sentence has what is needed and
  *                          what there is
  */
 MOONCAKE_API mooncake_err mooncake_register_buffer(mooncake_client *client, void *data,
                                                    uint64_t len);
+/**
+ * Take back what mooncake_register_buffer() announced, once for each time it was announced.
+ *
+ * @param data  begin of a registered range
+ * @retval MOONCAKE_EINVAL  not registered
+ */
 MOONCAKE_API mooncake_err mooncake_unregister_buffer(mooncake_client *client, void *data);
 
 /**
@@ -431,8 +531,11 @@ MOONCAKE_API mooncake_err mooncake_pool_alloc(mooncake_client *client, uint64_t 
  */
 MOONCAKE_API void mooncake_set_interrupt(bool (*asked)(void *arg), void *arg);
 
-/** Name under which this process' segment is mounted ("host:port"), or the host name if none is.
- * Valid as long as the client. */
+/**
+ * Name under which this process' segment is mounted.
+ *
+ * @return "host:port", or the host name if none is mounted; valid as long as the client
+ */
 MOONCAKE_API const char *mooncake_client_hostname(const mooncake_client *client);
 
 /** Numbers since the client was opened. */
@@ -447,6 +550,11 @@ typedef struct mooncake_client_stats {
     uint64_t descriptors_stale;  /**< of these: could not be read so, and the master was asked */
 } mooncake_client_stats;
 
+/**
+ * What this client has met since it was opened. Asks nobody.
+ *
+ * @param out_stats  receives the numbers; its struct_size is set by the caller
+ */
 MOONCAKE_API mooncake_err mooncake_client_get_stats(mooncake_client *client,
                                                     mooncake_client_stats *out_stats);
 
@@ -480,6 +588,7 @@ typedef struct mooncake_peer {
  * nobody.
  *
  * @param out        room for @p cap of them; may be NULL if cap is 0
+ * @param cap        how many there is room for
  * @param out_count  how many there are, also if that is more than @p cap
  */
 MOONCAKE_API mooncake_err mooncake_client_peers(mooncake_client *client, mooncake_peer *out,
@@ -488,7 +597,11 @@ MOONCAKE_API mooncake_err mooncake_client_peers(mooncake_client *client, mooncak
 /** Does the master answer? OK, or why not. */
 MOONCAKE_API mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms);
 
-/** The library's version, "0.1.0". Static. */
+/**
+ * The library's version.
+ *
+ * @return "0.1.0"; static text
+ */
 MOONCAKE_API const char *mooncake_version(void);
 
 #ifdef __cplusplus

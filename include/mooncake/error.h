@@ -63,6 +63,7 @@ typedef enum mooncake_err {
 /**
  * Name of an error, such as "ENOSPACE".
  *
+ * @param err  any number
  * @return static text, never NULL; "EUNKNOWN" for a number that is not in the list
  */
 MOONCAKE_API const char *mooncake_err_name(mooncake_err err);
@@ -70,6 +71,7 @@ MOONCAKE_API const char *mooncake_err_name(mooncake_err err);
 /**
  * One sentence about an error, such as "no space in the pool".
  *
+ * @param err  any number
  * @return static text, never NULL
  */
 MOONCAKE_API const char *mooncake_err_text(mooncake_err err);

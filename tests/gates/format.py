@@ -16,7 +16,7 @@ def main():
     if shutil.which("clang-format") is None:
         print("format: skipped: clang-format is not installed: apt-get install clang-format")
         return SKIPPED
-    files = list(c_files(root, ["src", "tools", "include", "tests"]))
+    files = list(c_files(root, ["src", "tools", "include", "tests", "docs"]))
     if not files:
         print("format: nothing to look at: is the folder right?")
         return 1

@@ -77,6 +77,8 @@ def main():
         run(args.cmake, "--install", args.build, "--prefix", first)
         os.rename(first, prefix)
         check_programs(prefix)
+        if not os.path.exists(os.path.join(prefix, "share/man/man3/mooncake_put.3")):
+            sys.exit("the man pages of functions are not installed")
         cxx = shutil.which("g++") or shutil.which("clang++")
         with_pkg_config(prefix, args.libdir, scratch, args.cc, False)
         with_pkg_config(prefix, args.libdir, scratch, args.cc, True)
