@@ -162,7 +162,7 @@ typedef struct mooncake_drain_status {
  *
  * @param mount_ids   of mooncake_segment_status; at most 64
  * @param action      what to do with all of them
- * @param out_status  receives what they hold; its struct_size is set by the caller. NULL allowed
+ * @param out_status  receives what they hold; its struct_size is set by the caller
  * @retval MOONCAKE_ENOSEGMENT  one of them is not mounted (any more); the others were done
  * @retval MOONCAKE_ESTATE      cancel: its store is leaving by itself; the others were done
  */

@@ -107,11 +107,7 @@ typedef struct mooncake_client_options {
     uint64_t pool_size;
 } mooncake_client_options;
 
-/**
- * Set every field of a client's options to its default.
- *
- * @param options  receives the defaults, and its struct_size
- */
+/** Set every field of a client's options to its default. */
 MOONCAKE_API void mooncake_client_options_init(mooncake_client_options *options);
 
 /**
@@ -164,11 +160,7 @@ typedef struct mooncake_put_options {
     uint32_t *copies;
 } mooncake_put_options;
 
-/**
- * Set every field of a put's options to its default.
- *
- * @param options  receives the defaults, and its struct_size
- */
+/** Set every field of a put's options to its default. */
 MOONCAKE_API void mooncake_put_options_init(mooncake_put_options *options);
 
 /** A piece of memory to write from. */
@@ -271,11 +263,7 @@ typedef struct mooncake_view_options {
     uint64_t copy_len_max;
 } mooncake_view_options;
 
-/**
- * Set every field of a view's options to its default.
- *
- * @param options  receives the defaults, and its struct_size
- */
+/** Set every field of a view's options to its default. */
 MOONCAKE_API void mooncake_view_options_init(mooncake_view_options *options);
 
 /**
@@ -299,17 +287,9 @@ MOONCAKE_API mooncake_err mooncake_get_view(mooncake_client *client, const char 
  * @return never NULL, also of an empty value
  */
 MOONCAKE_API const void *mooncake_view_data(const mooncake_view *view);
-/**
- * Length of the value that a view is of.
- *
- * @return bytes
- */
+/** Length of the value that a view is of. @return bytes */
 MOONCAKE_API uint64_t mooncake_view_size(const mooncake_view *view);
-/**
- * Is a view at the store's own memory, and not at a copy?
- *
- * @return true if in place
- */
+/** Is a view at the store's own memory, and not at a copy? @return true if in place */
 MOONCAKE_API bool mooncake_view_in_place(const mooncake_view *view);
 
 /**
@@ -512,6 +492,7 @@ MOONCAKE_API mooncake_err mooncake_unregister_buffer(mooncake_client *client, vo
  * It is registered already, and page-aligned. There is no giving back: it all goes when the client
  * is closed, after which nobody may touch it. If the other process ends, it stays.
  *
+ * @param len       bytes, at least 1
  * @param out_data  valid until the client is closed
  * @retval MOONCAKE_ENOSPACE  less than that is left of the pool
  * @retval MOONCAKE_EINVAL    len is 0
@@ -597,11 +578,7 @@ MOONCAKE_API mooncake_err mooncake_client_peers(mooncake_client *client, mooncak
 /** Does the master answer? OK, or why not. */
 MOONCAKE_API mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms);
 
-/**
- * The library's version.
- *
- * @return "0.1.0"; static text
- */
+/** The library's version. @return "0.1.0"; static text */
 MOONCAKE_API const char *mooncake_version(void);
 
 #ifdef __cplusplus

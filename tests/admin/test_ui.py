@@ -181,6 +181,10 @@ def check_segments(pool, browser, real):
 
 def test_an_ill_store_is_seen(pool, browser):
     """A store that is gone: first in no list any more, and its bytes out of the pool."""
+    pool.stores[0].process.send_signal(signal.SIGSTOP)
+    browser.wait("a frozen store is suspect, and first",
+                 "return document.querySelector('#stores tbody tr td:nth-child(2)').textContent "
+                 "=== 'suspect';")
     pool.stores[0].stop(signal.SIGKILL)
     browser.wait("one store is left",
                  "return document.querySelectorAll('#stores tbody tr').length === 1;")

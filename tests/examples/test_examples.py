@@ -26,11 +26,14 @@ def main():
     folder = os.path.join(ROOT, "docs/examples")
     names = sorted(name[:-2] for name in os.listdir(folder) if name.endswith(".c"))
     assert len(names) >= 10, names
-    with Pool(BIN, ["64MiB"]) as pool:
+    with Pool(BIN) as pool:
+        store = pool.add_store("64MiB", "--serve_clients")
+        server = f"127.0.0.1:{store.ports()['serve_port']}"
         for name in names:
             done = subprocess.run([os.path.join(EXAMPLES, name)], capture_output=True, text=True,
                                   timeout=120, check=False,
-                                  env={**os.environ, "MOONCAKE_MASTER": pool.address})
+                                  env={**os.environ, "MOONCAKE_MASTER": pool.address,
+                                       "MOONCAKE_SERVER": server})
             told = f"{name} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
             assert done.returncode == 0, told
             lines, wanted = done.stdout.splitlines(), promised(os.path.join(folder, name + ".c"))

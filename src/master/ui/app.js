@@ -292,6 +292,7 @@ function showSegments(segments) {
 }
 
 const SEVERITY = ["ok", "draining", "suspect", "gone"];
+const SILENT_MS = 2500; // a store pings each second
 
 function showStores(clients, segments) {
   const theirs = new Map();
@@ -303,6 +304,12 @@ function showStores(clients, segments) {
     theirs.set(segment.client_id, sum);
   }
   const stores = clients.filter((client) => client.role === "store" || client.segments > 0);
+  for (const client of stores) {
+    const sum = theirs.get(client.client_id);
+    if (sum?.state === "ok" && client.ping_age_ms > SILENT_MS) {
+      sum.state = "suspect"; // as mooncakectl stores says it
+    }
+  }
   const rank = (client) => SEVERITY.indexOf(theirs.get(client.client_id)?.state);
   stores.sort((a, b) => rank(b) - rank(a) || b.ping_age_ms - a.ping_age_ms);
   $("stores").tBodies[0].replaceChildren(...stores.slice(0, ROWS_MAX).map((client) => {
@@ -402,7 +409,8 @@ async function findKey(event) {
     $("copies").hidden = data.length === 0;
   } catch (error) {
     show($("found"), error.status === 404 ?
-      `${key}: not readable now. It was never put, or is being written, evicted, removed or lost.` :
+      `${key}: not readable now. It was never put, or is being written, evicted, removed or lost: ` +
+      "mooncakectl why-miss KEY says which." :
       `${key}: ${whatFailed(error)}`);
   }
 }
