@@ -129,9 +129,20 @@ MOONCAKE_API mooncake_err mooncake_client_open(const mooncake_client_options *op
                                                mooncake_client **out_client);
 
 /**
+ * Take the lent segment out of the pool gently: nothing new is placed there from now on, reads are
+ * served for @p grace_ms more, then it is unmounted and this returns. What lay only there is lost.
+ * At most once; only mooncake_client_close() may follow, which ends a grace that goes on.
+ *
+ * @retval MOONCAKE_EINVAL     no segment is lent, it was asked for already, or the grace is longer
+ *                             than a week
+ * @retval MOONCAKE_ECANCELED  this thread's interrupt hook asked for it: the grace goes on
+ */
+MOONCAKE_API mooncake_err mooncake_client_leave(mooncake_client *client, uint64_t grace_ms);
+
+/**
  * Leave the pool: waits for calls under way (they end by their deadlines), unmounts the lent
  * segment, frees everything. NULL is ignored. In a forked child: frees what is safe, says nothing
- * to the pool.
+ * to the pool. This thread's interrupt hook ends the waiting for the master's answer.
  */
 MOONCAKE_API void mooncake_client_close(mooncake_client *client);
 

@@ -16,6 +16,7 @@
 #define TIMEOUT_MS_MAX (24u * 3600u * 1000u)
 #define ENGINES_MAX 1024u
 #define POLL_US_MAX 1000000u
+#define GRACE_MS_MAX (7u * 24u * 3600u * 1000u)
 #define PROGRAM_LEN_MAX 100
 
 /* ---- forks ------------------------------------------------------------------------------- */
@@ -357,6 +358,25 @@ mooncake_err mooncake_client_open(const mooncake_client_options *options,
 }
 
 /* ---- close and small questions ----------------------------------------------------------- */
+
+mooncake_err mooncake_client_leave(mooncake_client *client, uint64_t grace_ms)
+{
+    mooncake_err err;
+    bool again;
+
+    MC_TRY(check_range("grace_ms", grace_ms, 0, GRACE_MS_MAX));
+    MC_TRY(mc_client_enter(client));
+    (void)pthread_mutex_lock(&client->lock);
+    again = client->leaving;
+    client->leaving = client->segment_size > 0;
+    (void)pthread_mutex_unlock(&client->lock);
+    err = again || client->segment_size == 0
+              ? mc_err_set(MOONCAKE_EINVAL,
+                           again ? "leave: was asked for already" : "leave: no segment is lent")
+              : mc_session_leave(client->session, grace_ms);
+    mc_client_leave(client);
+    return err;
+}
 
 void mooncake_client_close(mooncake_client *client)
 {

@@ -62,7 +62,7 @@ struct mooncake_client {
     pthread_cond_t idle;
     unsigned calls;                     /* guarded by lock */
     struct mc_view_keeper *view_keeper; /* owned; guarded by lock; NULL: nothing was viewed yet */
-    bool closing;                       /* guarded by lock */
+    bool closing, leaving;              /* guarded by lock */
 };
 
 /** What every engine's transports are opened with. Texts and tables stay the client's. */

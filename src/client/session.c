@@ -10,10 +10,14 @@
 #include "base/mem.h"
 #include "client/interrupt.h"
 
+/* A leave is over so long after its grace, also when the master is silent. */
+#define LEAVE_MS_MAX 60000u
+
 struct mc_session {
     struct mc_loop *loop;
     struct mc_store *store;
-    struct mc_post leave;
+    struct mc_post leave, hurry;
+    uint64_t grace_ms; /* of leave */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -38,21 +42,33 @@ static void on_state(void *arg, enum mc_store_state state, mooncake_err err)
     (void)pthread_mutex_unlock(&session->lock);
 }
 
+/* Under the lock, until something has changed. True: nothing has for a while; ask. */
+static bool wait_changed(struct mc_session *session, uint64_t deadline_ns)
+{
+    uint64_t until_ns = mc_interrupt_slice_ns(deadline_ns);
+    struct timespec until = {.tv_sec = (time_t)(until_ns / MC_NS_PER_S),
+                             .tv_nsec = (long)(until_ns % MC_NS_PER_S)};
+
+    return pthread_cond_timedwait(&session->changed, &session->lock, &until) == ETIMEDOUT;
+}
+
+/* Without the lock, which the interrupt hook may wait for. OK: go on waiting. */
+static mooncake_err why_no_longer(uint64_t deadline_ns)
+{
+    return mc_monotonic_ns() >= deadline_ns ? MOONCAKE_ETIMEDOUT
+           : mc_interrupt_asked()           ? MOONCAKE_ECANCELED
+                                            : MOONCAKE_OK;
+}
+
 static mooncake_err wait_joined(struct mc_session *session, uint64_t deadline_ns)
 {
     mooncake_err late = MOONCAKE_OK, err = MOONCAKE_OK;
 
     (void)pthread_mutex_lock(&session->lock);
     while (!session->joined && session->err == MOONCAKE_OK && late == MOONCAKE_OK) {
-        uint64_t until_ns = mc_interrupt_slice_ns(deadline_ns);
-        struct timespec until = {.tv_sec = (time_t)(until_ns / MC_NS_PER_S),
-                                 .tv_nsec = (long)(until_ns % MC_NS_PER_S)};
-
-        if (pthread_cond_timedwait(&session->changed, &session->lock, &until) == ETIMEDOUT) {
+        if (wait_changed(session, deadline_ns)) {
             (void)pthread_mutex_unlock(&session->lock);
-            late = mc_monotonic_ns() >= deadline_ns ? MOONCAKE_ETIMEDOUT
-                   : mc_interrupt_asked()           ? MOONCAKE_ECANCELED
-                                                    : MOONCAKE_OK;
+            late = why_no_longer(deadline_ns);
             (void)pthread_mutex_lock(&session->lock);
         }
     }
@@ -68,16 +84,34 @@ static void on_leave(struct mc_post *post)
 {
     struct mc_session *session = MC_CONTAINER_OF(post, struct mc_session, leave);
 
+    mc_store_leave(session->store, session->grace_ms);
+}
+
+static void on_hurry(struct mc_post *post)
+{
+    struct mc_session *session = MC_CONTAINER_OF(post, struct mc_session, hurry);
+
     mc_store_leave(session->store, 0);
 }
 
-static void wait_left(struct mc_session *session)
+static mooncake_err wait_left(struct mc_session *session, uint64_t grace_ms)
 {
+    uint64_t const deadline_ns =
+        mc_deadline_ns(mc_deadline_ns(mc_monotonic_ns(), grace_ms), LEAVE_MS_MAX);
+    mooncake_err err = MOONCAKE_OK;
+
     (void)pthread_mutex_lock(&session->lock);
-    while (!session->left) { /* bounded: see mc_store_leave() */
-        (void)pthread_cond_wait(&session->changed, &session->lock);
+    while (!session->left && err == MOONCAKE_OK) {
+        if (!wait_changed(session, deadline_ns)) {
+            continue;
+        }
+        (void)pthread_mutex_unlock(&session->lock);
+        err = why_no_longer(deadline_ns);
+        (void)pthread_mutex_lock(&session->lock);
     }
+    err = session->left ? MOONCAKE_OK : err;
     (void)pthread_mutex_unlock(&session->lock);
+    return err == MOONCAKE_OK ? err : mc_err_set(err, "leaving the pool goes on, not waited for");
 }
 
 static void init_waiting(struct mc_session *session)
@@ -146,6 +180,14 @@ const char *mc_session_name(const struct mc_session *session)
     return mc_store_name(session->store);
 }
 
+mooncake_err mc_session_leave(struct mc_session *session, uint64_t grace_ms)
+{
+    session->grace_ms = grace_ms;
+    session->leave.run = on_leave;
+    mc_loop_post(session->loop, &session->leave);
+    return wait_left(session, grace_ms);
+}
+
 void mc_session_close(struct mc_session **session_ptr)
 {
     struct mc_session *session = *session_ptr;
@@ -153,9 +195,9 @@ void mc_session_close(struct mc_session **session_ptr)
     if (session == NULL) {
         return;
     }
-    session->leave.run = on_leave;
-    mc_loop_post(session->loop, &session->leave);
-    wait_left(session);
+    session->hurry.run = on_hurry;
+    mc_loop_post(session->loop, &session->hurry);
+    (void)wait_left(session, 0); /* in vain: the master finds out by silence */
     mc_loop_stop(session->loop);
     free_session(session);
     *session_ptr = NULL;
