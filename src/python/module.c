@@ -29,7 +29,6 @@ static struct PyModuleDef module = {
     .m_name = "mooncake._store",
     .m_doc = "The part of mooncake.store that is written in C.",
     .m_size = -1,
-    .m_methods = py_fork_methods,
 };
 
 PyMODINIT_FUNC PyInit__store(void);
@@ -46,6 +45,8 @@ PyMODINIT_FUNC PyInit__store(void)
     py_handle_type = PyType_FromSpec(&py_handle_spec);
     store = PyType_FromSpec(py_store_spec(methods));
     if (py_handle_type == NULL || store == NULL ||
+        PyModule_AddFunctions(self, py_fork_methods) != 0 ||
+        PyModule_AddFunctions(self, py_wait_methods) != 0 ||
         PyModule_AddObjectRef(self, "BufferHandle", py_handle_type) != 0 ||
         PyModule_AddObjectRef(self, "Store", store) != 0 ||
         PyModule_AddStringConstant(self, "version", mooncake_version()) != 0) {

@@ -19,11 +19,17 @@
 
 struct py_wait {
     PyThreadState *state;
-    bool interrupted; /* SIGINT came meanwhile */
+    bool interrupted;         /* SIGINT came meanwhile */
+    bool closing;             /* SIGTERM is no reason to end early: it is why we close */
+    const _Atomic bool *stop; /* not NULL: true is a reason */
 };
 
 /** Let go of the interpreter lock. Until py_wait_end() SIGINT ends the library's calls early. */
 void py_wait_begin(struct py_wait *wait);
+/** Is there a reason to end early? Between begin and end. */
+bool py_wait_asked(struct py_wait *wait);
+/** For a close. */
+void py_wait_begin_closing(struct py_wait *wait);
 /** Take the lock again, and hand SIGINT on to the interpreter. */
 void py_wait_end(struct py_wait *wait);
 
@@ -35,6 +41,8 @@ void py_wait_end(struct py_wait *wait);
         __VA_ARGS__;                                                                               \
         py_wait_end(&py_wait_);                                                                    \
     } while (0)
+
+extern PyMethodDef py_wait_methods[];
 
 /* ---- arguments (args.c) -------------------------------------------------------------------- */
 

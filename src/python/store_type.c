@@ -21,6 +21,8 @@ struct py_session {
     mooncake_client *client; /* owned */
     pid_t pid;               /* of the process that set it up: a fork's child must not use it */
     unsigned users;
+    _Atomic bool closing;
+    bool orphaned; /* closed, but not waited for: the last user frees it */
     bool reported; /* that a question got no answer */
     char hostname[HOSTNAME_LEN_MAX + 1];
 };
@@ -28,6 +30,17 @@ struct py_session {
 static struct py_store *store_of(PyObject *self)
 {
     return (struct py_store *)(void *)self;
+}
+
+/* Nobody is inside any more. The interpreter lock is let go of. */
+static void end_session(struct py_session *session)
+{
+    struct py_wait wait;
+
+    py_wait_begin_closing(&wait);
+    mooncake_client_close(session->client);
+    py_wait_end(&wait);
+    PyMem_Free(session);
 }
 
 struct py_session *py_session_enter(PyObject *self)
@@ -43,8 +56,12 @@ struct py_session *py_session_enter(PyObject *self)
 
 void py_session_leave(struct py_session *session)
 {
-    if (session != NULL) {
-        session->users--;
+    if (session == NULL) {
+        return;
+    }
+    session->users--;
+    if (session->users == 0 && session->orphaned) {
+        end_session(session);
     }
 }
 
@@ -293,20 +310,56 @@ static PyObject *store_alloc_from_mem_pool(PyObject *self, PyObject *const *args
 
 /* ---- close --------------------------------------------------------------------------------- */
 
-/* Waits for the calls inside; the lock is let go of meanwhile. */
+/* Waits for the calls inside. SIGINT ends the waiting: the last of them closes then. */
 static void close_session(PyObject *self)
 {
     struct py_session *session = own_session(self);
+    struct py_wait wait = {.interrupted = false};
 
     store_of(self)->session = NULL;
     if (session == NULL) {
         return;
     }
-    while (session->users > 0) { /* each ends by its own deadline */
-        PY_UNLOCKED((void)usleep(1000));
+    session->closing = true;
+    while (session->users > 0 && !wait.interrupted) { /* each ends by its own deadline */
+        py_wait_begin_closing(&wait);
+        (void)usleep(1000);
+        (void)py_wait_asked(&wait);
+        py_wait_end(&wait);
     }
-    PY_UNLOCKED(mooncake_client_close(session->client));
-    PyMem_Free(session);
+    if (session->users > 0) {
+        session->orphaned = true;
+    } else {
+        end_session(session);
+    }
+}
+
+static const struct py_params leave_params = {
+    .method = "_leave", .names = {"grace_ms"}, .required = 1};
+
+static PyObject *store_leave(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames)
+{
+    PyObject *v[PY_PARAMS_MAX];
+    struct py_session *session;
+    struct py_wait wait;
+    uint64_t grace_ms;
+    mooncake_err err;
+
+    if (!py_parse_args(&leave_params, args, nargs, kwnames, v) ||
+        !py_number(v[0], "grace_ms", &grace_ms)) {
+        return NULL;
+    }
+    session = py_session_enter(self);
+    if (session == NULL) {
+        return PyLong_FromLong(PY_NOT_SET_UP);
+    }
+    py_wait_begin(&wait);
+    wait.stop = &session->closing; /* a close ends the grace */
+    err = mooncake_client_leave(session->client, grace_ms);
+    py_wait_end(&wait);
+    py_session_leave(session);
+    return PyLong_FromLong(err);
 }
 
 static PyObject *store_close(PyObject *self, PyObject *unused)
@@ -411,6 +464,9 @@ PyMethodDef py_store_life_methods[] = {
     PY_METHOD("alloc_from_mem_pool", store_alloc_from_mem_pool,
               "alloc_from_mem_pool($self, size)\n--\n\n"
               "Address of memory shared with the serving process, until close(); 0: none is left."),
+    PY_METHOD("_leave", store_leave,
+              "_leave($self, grace_ms)\n--\n\nServe reads of the lent segment that long, then "
+              "unmount it. Returns 0 then."),
     {"close", store_close, METH_NOARGS, "close($self)\n--\n\nLeave the pool. Returns 0."},
     {"health_check", store_health_check, METH_NOARGS,
      "health_check($self)\n--\n\n0 healthy, 1 not set up, 2 master unreachable."},

@@ -3,18 +3,56 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import unittest
 
 from rig import PROGRAMS, Memory, freeze, open_store
 
-from pool import Pool
+from pool import Pool, die_with_parent
 
 from mooncake.store import MooncakeDistributedStore
 
 MIB = 1 << 20
 SOON = 5.0  # seconds, far below a call's deadline of 30; without load it takes 0.1
+
+
+BLOCKED = """
+import os, sys, threading, time
+from mooncake.store import MooncakeDistributedStore
+store = MooncakeDistributedStore()
+assert store.setup("localhost", "", 16 << 20, 0, "tcp", "", sys.argv[1]) == 0
+main, others = int(sys.argv[2]), int(sys.argv[3])
+print("set up", flush=True)
+sys.stdin.readline()
+threads = [threading.Thread(target=store.get, args=("k",)) for _ in range(others)]
+for thread in threads:
+    thread.start()
+waiting = [thread.native_id for thread in threads] + [os.getpid()] * main
+
+def asleep(task):
+    try:
+        with open(f"/proc/self/task/{task}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "S"
+    except FileNotFoundError:
+        print("a call has ended by itself", flush=True)
+        os._exit(1)
+
+def tell():
+    while not all(asleep(task) for task in waiting):
+        time.sleep(0.01)
+    time.sleep(0.2)  # it is the waiting that is tried, not the beginning
+    print("blocked", flush=True)
+
+teller = threading.Thread(target=tell)
+teller.start()
+if main:
+    store.get("k")
+while True:
+    time.sleep(60)
+"""
 
 
 class Interrupts(unittest.TestCase):
@@ -107,6 +145,50 @@ class Interrupts(unittest.TestCase):
         os.kill(self.frozen.process.pid, signal.SIGCONT)
         thread.join()
         self.assertEqual(values, [b"v" * MIB])
+
+    def test_a_close_that_waits_for_others(self):
+        self.assertEqual(self.store.put("k", b"v" * MIB), 0)
+        freeze(self.frozen.process.pid)
+        values = []
+        thread = threading.Thread(target=lambda: values.append(self.store.get("k")))
+        thread.start()
+        self.assertLess(self.press(self.store.close), SOON)
+        self.assertTrue(thread.is_alive())
+        self.assertEqual(self.store.health_check(), 1)
+        os.kill(self.frozen.process.pid, signal.SIGCONT)
+        thread.join()  # it leaves the pool, as the last one inside
+        self.assertEqual(values, [b"v" * MIB])
+        self.assertEqual(self.store.setup("localhost", "", 0, 0, "tcp", "", self.pool.address), 0)
+
+    def test_a_close_with_a_master_that_says_nothing(self):
+        store = open_store(self.pool, 16 * MIB)
+        freeze(self.pool.master.process.pid)
+        self.assertLess(self.press(store.close), SOON)
+        os.kill(self.pool.master.process.pid, signal.SIGCONT)
+        self.assertEqual(store.health_check(), 1)
+
+    def test_sigterm_ends_calls_of_all_threads_and_the_process(self):
+        for main, others in ((1, 0), (0, 3), (1, 3)):
+            process = subprocess.Popen(
+                [sys.executable, "-B", "-X", "faulthandler", "-c", BLOCKED, self.pool.address,
+                 str(main), str(others)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                preexec_fn=die_with_parent)
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.stdin.close)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            self.assertEqual(process.stdout.readline(), "set up\n")
+            freeze(self.pool.master.process.pid)
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline(), "blocked\n")
+            begin = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(60), -signal.SIGTERM)
+            seconds = time.monotonic() - begin
+            print(f"SIGTERM ends the process after {seconds * 1e3:.0f} ms")
+            self.assertLess(seconds, 3 * SOON)  # a call would wait for 30
+            os.kill(self.pool.master.process.pid, signal.SIGCONT)
 
     def test_a_handler_of_the_program_runs_and_may_close_the_store(self):
         self.assertEqual(self.store.put("k", b"v" * MIB), 0)

@@ -10,7 +10,7 @@ from rig import Memory, PoolTest, open_store
 
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 
-CYCLES = 50
+CYCLES = 200
 ROUNDS = 10
 SMALLEST_OBJECT = 32  # one of these left behind in each round is found
 
@@ -123,15 +123,23 @@ class Leaks(PoolTest):
         self.assertLess(resident_bytes() - begin, 48 << 20)
 
     def test_setup_and_close_leave_nothing_behind(self):
+        value, host = bytes(1000), "".join(["local", "host"])
+        watched = [value, host, MooncakeDistributedStore]
+        references = []
+
         def cycle():
-            store = open_store(self.pool, 1 << 20)
-            store.put("k", b"v")
+            store = open_store(self.pool, 1 << 20, host)
+            store.put("k", value)
+            view = memoryview(store.get_buffer("k"))
+            references.append(sys.getrefcount(store))
             store.close()
+            del view
 
         for _ in range(10):
             cycle()
         gc.collect()
         begin, counts = resident_bytes(), census()
+        before = [sys.getrefcount(thing) for thing in watched]
         for _ in range(CYCLES):
             cycle()
         gc.collect()
@@ -139,6 +147,8 @@ class Leaks(PoolTest):
         print(f"{CYCLES} cycles: {grown >> 10} KiB more")
         self.assertEqual(census(), counts)
         self.assertLess(grown, 12 << 20)
+        self.assertEqual([sys.getrefcount(thing) for thing in watched], before)
+        self.assertEqual(set(references), {references[0]})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 import unittest
 
 from rig import Memory, PoolTest, open_store
@@ -141,6 +142,53 @@ class Segments(PoolTest):
         self.assertEqual(self.store.unmount_and_free_segment(mounted["segment_ids"], 1), 0)
         self.assertEqual(self.store.is_exist("k"), 0)
         self.assertEqual(self.store.unmount_segment(mounted["segment_ids"]), -1)
+
+    def mount(self, store, key):
+        """A segment with one value; its names."""
+        mounted = store.allocate_and_mount_segment(16 * MIB)
+        self.assertEqual((mounted["ret"], store.put(key, b"v")), (0, 0))
+        return mounted["segment_ids"]
+
+    def unmount(self, store, names, seconds):
+        """A thread that does it, and where its result will be."""
+        codes = []
+        thread = threading.Thread(
+            target=lambda: codes.append(store.unmount_segment(names, seconds)))
+        thread.start()
+        deadline = time.monotonic() + 20
+        while self.store.put("more", b"v") != NO_SPACE:  # until nothing new is placed there
+            self.store.remove("more", True)
+            self.assertLess(time.monotonic(), deadline)
+        return thread, codes
+
+    def test_reads_go_on_for_the_grace_period(self):
+        names = self.mount(self.store, "k")
+        begin = time.monotonic()
+        thread, codes = self.unmount(self.store, names, 1.5)
+        while thread.is_alive() and time.monotonic() < begin + 1.2:
+            value = self.store.get("k")
+            self.assertIn((value, time.monotonic() < begin + 1.5), ((b"v", True), (b"", False),
+                                                                    (b"v", False)))
+        self.assertEqual(self.store.unmount_segment(names, 1), -1)  # it is under way, or done
+        thread.join()
+        self.assertGreaterEqual(time.monotonic() - begin, 1.5)
+        self.assertEqual((codes, self.store.get("k")), ([0], b""))
+
+    def test_several_segments_have_their_grace_at_once(self):
+        names = self.mount(self.store, "k") + self.mount(self.store, "j")
+        begin = time.monotonic()
+        self.assertEqual(self.store.unmount_and_free_segment(names, 3), 0)
+        seconds = time.monotonic() - begin
+        self.assertTrue(3 <= seconds < 6, seconds)
+        self.assertEqual(self.store.unmount_segment(names, -1), -1)
+
+    def test_close_ends_a_grace_period(self):
+        store = open_store(self.pool)
+        thread, _ = self.unmount(store, self.mount(store, "k"), 3600)
+        store.close()
+        thread.join(20)
+        self.assertFalse(thread.is_alive())
+        self.assertEqual(self.store.get("k"), b"")
 
     def test_what_cannot_be_mounted(self):
         self.assertEqual(self.store.mount_segment("/dev/shm/x", MIB),

@@ -7,6 +7,7 @@ from mooncake import _store
 
 INVALID_PARAMS = -600
 NOT_SUPPORTED = -1012
+GRACE_MS_MAX = 7 * 24 * 3600 * 1000
 
 
 class Segments:
@@ -40,15 +41,34 @@ class Segments:
             self._segments[name] = client
         return {"ret": 0, "segment_ids": [name], "allocated_size": size}
 
-    def unmount_and_free_segment(self, segment_ids, grace_period_seconds=0):
-        """Take such memory back; what lay there is lost. 0, or -1 if one is not known."""
-        del grace_period_seconds  # reads under way end first in any case
+    def _take_back(self, name, client, grace_ms):
+        """0, or -1 if somebody else is at it."""
+        if grace_ms > 0 and client._leave(grace_ms) == INVALID_PARAMS:
+            return -1
+        client.close()
         with self._segments_lock:
-            clients = [self._segments.pop(name, None) for name in segment_ids]
-        for client in clients:
-            if client is not None:
-                client.close()
-        return -1 if None in clients else 0
+            known = self._segments.pop(name, None) is not None
+        return 0 if known else -1
+
+    def unmount_and_free_segment(self, segment_ids, grace_period_seconds=0):
+        """Take such memory back: nothing new is placed there from now on, reads are served for the
+        grace period, then what lies there is lost, and this returns 0; -1 if a segment is not known.
+        Ctrl-C ends the waiting, and close() the grace."""
+        grace_ms = int(grace_period_seconds * 1000)
+        if not 0 <= grace_ms <= GRACE_MS_MAX:
+            return -1
+        segment_ids = list(dict.fromkeys(segment_ids))
+        with self._segments_lock:
+            found = {name: self._segments[name] for name in segment_ids if name in self._segments}
+        codes = []
+        threads = [threading.Thread(target=lambda *args: codes.append(self._take_back(*args)),
+                                    args=(name, client, grace_ms), daemon=True)
+                   for name, client in found.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return 0 if codes == [0] * len(segment_ids) else -1
 
     def unmount_segment(self, segment_ids, grace_period_seconds=0):
         """As unmount_and_free_segment()."""

@@ -75,6 +75,7 @@ def _watch(store):
         _sigterm_taken = True
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
+        _store._watch_term()
 
 
 def _in_child():
