@@ -2,11 +2,12 @@
  * Options: of a client that lends memory to the pool, and of a put that replaces a value.
  *
  * Shows: mooncake_client_options_init mooncake_put_options_init mooncake_client_check
- *        mooncake_client_hostname mooncake_version
+ *        mooncake_client_hostname mooncake_client_leave mooncake_version
  *
  * Prints:
  *     library 0.1.0, lends as example-host:7777
  *     1 copy, version 2
+ *     left
  */
 #include <mooncake/client.h>
 #include <stdio.h>
@@ -51,6 +52,10 @@ int main(void)
         fprintf(stderr, "%s\n", mooncake_last_error());
     }
     (void)mooncake_remove(client, "versioned", true, 0);
+    if (err == MOONCAKE_OK) {
+        err = mooncake_client_leave(client, 100); /* readers have 100 ms more */
+        puts(err == MOONCAKE_OK ? "left" : mooncake_last_error());
+    }
     mooncake_client_close(client);
     return err == MOONCAKE_OK ? 0 : 1;
 }

@@ -133,6 +133,7 @@ MOONCAKE_API mooncake_err mooncake_client_open(const mooncake_client_options *op
  * served for @p grace_ms more, then it is unmounted and this returns. What lay only there is lost.
  * At most once; only mooncake_client_close() may follow, which ends a grace that goes on.
  *
+ * @param grace_ms  how long reads are still served, in milliseconds; 0: not at all
  * @retval MOONCAKE_EINVAL     no segment is lent, it was asked for already, or the grace is longer
  *                             than a week
  * @retval MOONCAKE_ECANCELED  this thread's interrupt hook asked for it: the grace goes on
