@@ -81,6 +81,18 @@ def test_the_page_is_locked(pool):
         assert "onclick=" not in text and "<style" not in text, path
 
 
+def await_samples(pool, count):
+    """Until the master's own history is so long; it takes one each 10 s."""
+    deadline = time.monotonic() + 120
+    while True:
+        with urllib.request.urlopen(f"http://{pool.metrics_address}/ui/history",
+                                    timeout=30) as answer:
+            if len(json.load(answer)["samples"]) >= count:
+                return
+        assert time.monotonic() < deadline, "the history does not grow"
+        time.sleep(0.2)
+
+
 def test_traffic_moves_it(pool, browser):
     """Under load: rates that are not 0, evictions, a history that a fresh page has."""
     browser.go(f"http://{pool.metrics_address}/ui")
@@ -90,6 +102,7 @@ def test_traffic_moves_it(pool, browser):
             browser.wait(f"{tile} moves", "const text = document.querySelector(arguments[0])"
                          ".textContent; return /[1-9]/.test(text) && text.endsWith('/s');", tile,
                          seconds=120)
+        await_samples(pool, 3)
         browser.go(f"http://{pool.metrics_address}/ui")  # a new page, which has seen nothing
         browser.wait("the master's history", "return performance.getEntriesByName("
                      "new URL('ui/history', location).href).length > 0")
