@@ -7,7 +7,7 @@
  *     0 puts again, 0 damaged extents
  *     1 segment, 1 MiB read over ...
  */
-#include <mooncake/client.h>
+#include <mooncake/observe.h>
 #include <stdio.h>
 #include <stdlib.h>
 

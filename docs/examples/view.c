@@ -9,7 +9,7 @@
  *     they were right all the time
  *     two at once: weight, and no such key
  */
-#include <mooncake/client.h>
+#include <mooncake/view.h>
 #include <stdio.h>
 
 static int look(mooncake_client *client)

@@ -107,8 +107,19 @@ typedef struct mooncake_client_options {
     uint64_t pool_size;
 } mooncake_client_options;
 
+/**
+ * Set every field of a client's options to its default, as mooncake_client_options_init() does.
+ *
+ * @param options  the caller's
+ * @param size     of the structure as the caller knows it, in bytes; later versions are longer
+ */
+MOONCAKE_API void mooncake_client_options_init_sized(mooncake_client_options *options, size_t size);
+
 /** Set every field of a client's options to its default. */
-MOONCAKE_API void mooncake_client_options_init(mooncake_client_options *options);
+static inline void mooncake_client_options_init(mooncake_client_options *options)
+{
+    mooncake_client_options_init_sized(options, sizeof(*options));
+}
 
 /**
  * Connect to a pool. Returns when the master has answered, and when the segment that this process
@@ -172,8 +183,19 @@ typedef struct mooncake_put_options {
     uint32_t *copies;
 } mooncake_put_options;
 
+/**
+ * Set every field of a put's options to its default, as mooncake_put_options_init() does.
+ *
+ * @param options  the caller's
+ * @param size     of the structure as the caller knows it, in bytes; later versions are longer
+ */
+MOONCAKE_API void mooncake_put_options_init_sized(mooncake_put_options *options, size_t size);
+
 /** Set every field of a put's options to its default. */
-MOONCAKE_API void mooncake_put_options_init(mooncake_put_options *options);
+static inline void mooncake_put_options_init(mooncake_put_options *options)
+{
+    mooncake_put_options_init_sized(options, sizeof(*options));
+}
 
 /** A piece of memory to write from. */
 typedef struct mooncake_piece {
@@ -247,77 +269,6 @@ MOONCAKE_API mooncake_err mooncake_get_into_pieces(mooncake_client *client, cons
  */
 MOONCAKE_API mooncake_err mooncake_get(mooncake_client *client, const char *key,
                                        uint32_t timeout_ms, void **out_data, uint64_t *out_len);
-
-/*
- * Looking at values where they lie. A view is a read-only look at one value: at the memory of a
- * store on this host, or of this process, without a copy, where all of the value lies there in one
- * piece and can be proven; else at a copy that the view owns. The caller sees no difference but in
- * time and memory.
- *
- * While a view in place is open, the client renews its lease, from a thread of its own, at half of
- * the lease time. So the bytes stay what they are until mooncake_view_release(), also if meanwhile
- * the key is asked to be removed (refused: MOONCAKE_ELEASED), removed by force or replaced (the key
- * shows that at once, the space is kept for the view), the pool is full, or the store dies (its
- * memory stays mapped here). Three things end that: the client could not reach its master for a
- * whole lease time, the master began a new life, or the master gave the store up and the store
- * began anew. Looking is safe then too, but the bytes may be those of other values:
- * mooncake_view_check() tells.
- */
-
-/** A look at one value. Opaque; made by mooncake_get_view(). */
-typedef struct mooncake_view mooncake_view;
-
-/** How to look. Call mooncake_view_options_init() first. */
-typedef struct mooncake_view_options {
-    size_t struct_size;
-    /** Longest value, in bytes, of which a copy is made if it cannot be looked at in place
-     * (UINT64_MAX: any); a longer one gives MOONCAKE_ENOTSUP. 0: no copies. */
-    uint64_t copy_len_max;
-} mooncake_view_options;
-
-/** Set every field of a view's options to its default. */
-MOONCAKE_API void mooncake_view_options_init(mooncake_view_options *options);
-
-/**
- * Look at one value. It is proven as the client's `verify` says before this returns.
- *
- * @param options   borrowed for the call; NULL: all defaults
- * @param out_view  the caller's; give it to mooncake_view_release(), before
- *                  mooncake_client_close()
- * @retval MOONCAKE_ENOTSUP  it cannot be looked at in place, and is longer than copy_len_max
- * @retval MOONCAKE_ENOMEM   no memory for the copy
- * Other errors are those of mooncake_get().
- */
-MOONCAKE_API mooncake_err mooncake_get_view(mooncake_client *client, const char *key,
-                                            const mooncake_view_options *options,
-                                            uint32_t timeout_ms, mooncake_view **out_view);
-
-/**
- * The bytes of a view. Whoever writes there harms others' values. In a forked child those in place
- * are not mapped.
- *
- * @return never NULL, also of an empty value
- */
-MOONCAKE_API const void *mooncake_view_data(const mooncake_view *view);
-/** Length of the value that a view is of. @return bytes */
-MOONCAKE_API uint64_t mooncake_view_size(const mooncake_view *view);
-/** Is a view at the store's own memory, and not at a copy? @return true if in place */
-MOONCAKE_API bool mooncake_view_in_place(const mooncake_view *view);
-
-/**
- * Were the bytes all the time, until now, those that were proven? Asked after the last look, OK
- * covers all that was read before. Costs a system call. A copy is always OK.
- *
- * @retval MOONCAKE_ELEASEEXPIRED  not assured any more, or its store has died
- */
-MOONCAKE_API mooncake_err mooncake_view_check(const mooncake_view *view);
-
-/**
- * Stop looking: the pointer is invalid. From any thread, once. NULL is ignored. After
- * mooncake_client_close(), which ends the renewal of leases and waits for no view, and in a forked
- * child it is allowed, and frees what is left.
- */
-MOONCAKE_API void mooncake_view_release(mooncake_view *view);
 
 /**
  * Free memory that a get returned. NULL is ignored.
@@ -443,16 +394,6 @@ MOONCAKE_API mooncake_err mooncake_batch_get(mooncake_client *client, const char
                                              uint64_t *out_lens);
 
 /**
- * As mooncake_get_view() for many keys, each judged alone.
- *
- * @param out_views  out_views[i] is NULL where results[i] is not OK; release each of the others
- */
-MOONCAKE_API mooncake_err mooncake_get_views(mooncake_client *client, const char *const *keys,
-                                             size_t count, const mooncake_view_options *options,
-                                             uint32_t timeout_ms, mooncake_err *results,
-                                             mooncake_view **out_views);
-
-/**
  * Which of these keys are readable?
  *
  * @param results  results[i] is OK (readable), ENOENT (not), EBADKEY, or what went wrong
@@ -530,62 +471,6 @@ MOONCAKE_API void mooncake_set_interrupt(bool (*asked)(void *arg), void *arg);
  * @return "host:port", or the host name if none is mounted; valid as long as the client
  */
 MOONCAKE_API const char *mooncake_client_hostname(const mooncake_client *client);
-
-/** Numbers since the client was opened. */
-typedef struct mooncake_client_stats {
-    size_t struct_size;          /**< set by the caller to sizeof(mooncake_client_stats) */
-    uint64_t puts_again;         /**< puts placed anew because a store died under them */
-    uint64_t puts_degraded;      /**< puts that succeeded with fewer copies than wished */
-    uint64_t damaged_extents;    /**< extents read whose checksum did not hold; none was returned */
-    uint64_t descriptor_exists;  /**< questions to the master that asked for descriptors too */
-    uint64_t descriptor_keys;    /**< keys of their answers */
-    uint64_t descriptors_reused; /**< keys that were got without asking the master again */
-    uint64_t descriptors_stale;  /**< of these: could not be read so, and the master was asked */
-} mooncake_client_stats;
-
-/**
- * What this client has met since it was opened. Asks nobody.
- *
- * @param out_stats  receives the numbers; its struct_size is set by the caller
- */
-MOONCAKE_API mooncake_err mooncake_client_get_stats(mooncake_client *client,
-                                                    mooncake_client_stats *out_stats);
-
-#define MOONCAKE_PEER_PATHS_MAX 8
-
-/** One RDMA path to a peer. */
-typedef struct mooncake_peer_path {
-    char device[64];   /**< of this machine */
-    char gid_kind[16]; /**< "rocev2", "rocev1" or "ib" */
-    char gid[48];      /**< as an IP address */
-    uint32_t gid_index;
-    uint32_t mtu; /**< bytes of payload in a packet: the smaller of both ends' */
-} mooncake_peer_path;
-
-/** What this client knows about one segment it has exchanged bytes with. */
-typedef struct mooncake_peer {
-    char segment[256];
-    char transport[16]; /**< that did the last transfer that went well; "" before */
-    uint64_t ops, failures, bytes_read, bytes_written;
-    uint64_t retries;          /**< RDMA connections that failed or were lost */
-    uint64_t fallbacks;        /**< transfers that went on over another transport */
-    char fallback_from[16];    /**< which one gave way last; "" if none has */
-    char fallback_reason[256]; /**< and why */
-    uint32_t queue_pairs;      /**< connected now */
-    uint32_t paths_count;
-    mooncake_peer_path paths[MOONCAKE_PEER_PATHS_MAX]; /**< in use, or used last */
-} mooncake_peer;
-
-/**
- * The segments that this client has exchanged bytes with, in the order in which they were met. Asks
- * nobody.
- *
- * @param out        room for @p cap of them; may be NULL if cap is 0
- * @param cap        how many there is room for
- * @param out_count  how many there are, also if that is more than @p cap
- */
-MOONCAKE_API mooncake_err mooncake_client_peers(mooncake_client *client, mooncake_peer *out,
-                                                size_t cap, size_t *out_count);
 
 /** Does the master answer? OK, or why not. */
 MOONCAKE_API mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms);

@@ -20,11 +20,19 @@ mooncake_err mc_api_fail_all(mooncake_err *results, size_t count, mooncake_err e
     return err;
 }
 
-void mooncake_put_options_init(mooncake_put_options *options)
+void mc_api_init_options(void *options, size_t size, const void *defaults, size_t defaults_size)
 {
     if (options != NULL) {
-        *options = (mooncake_put_options){.struct_size = sizeof(*options), .replicas = 1};
+        memset(options, 0, size);
+        memcpy(options, defaults, size < defaults_size ? size : defaults_size);
     }
+}
+
+void mooncake_put_options_init_sized(mooncake_put_options *options, size_t size)
+{
+    const mooncake_put_options defaults = {.struct_size = size, .replicas = 1};
+
+    mc_api_init_options(options, size, &defaults, sizeof(defaults));
 }
 
 static mooncake_err check_preferred(const mooncake_put_options *options)

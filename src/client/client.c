@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/option.h"
-#include "client/call.h"
+#include "client/api.h"
 #include "client/thin.h"
 #include "client/view.h"
 #include "transport/shm_map.h"
@@ -45,19 +45,19 @@ uint64_t mc_fork_generation(void)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-void mooncake_client_options_init(mooncake_client_options *options)
+void mooncake_client_options_init_sized(mooncake_client_options *options, size_t size)
 {
-    if (options != NULL) {
-        *options = (mooncake_client_options){
-            .struct_size = sizeof(*options),
-            .timeout_ms = 30000,
-            .connect_timeout_ms = 3000,
-            .engines_max = 8,
-            .verify = MOONCAKE_VERIFY_FULL,
-            .poll_us = 50,
-            .reuse_descriptors = true,
-        };
-    }
+    const mooncake_client_options defaults = {
+        .struct_size = size,
+        .timeout_ms = 30000,
+        .connect_timeout_ms = 3000,
+        .engines_max = 8,
+        .verify = MOONCAKE_VERIFY_FULL,
+        .poll_us = 50,
+        .reuse_descriptors = true,
+    };
+
+    mc_api_init_options(options, size, &defaults, sizeof(defaults));
 }
 
 static mooncake_err check_range(const char *name, uint64_t value, uint64_t min, uint64_t max)
@@ -409,38 +409,6 @@ void mooncake_client_close(mooncake_client *client)
 const char *mooncake_client_hostname(const mooncake_client *client)
 {
     return client == NULL ? "" : client->hostname;
-}
-
-mooncake_err mooncake_client_get_stats(mooncake_client *client, mooncake_client_stats *out_stats)
-{
-    const struct mc_client_counters *counters;
-    mooncake_client_stats stats;
-    struct mc_known_totals known;
-
-    MC_TRY(mc_client_enter(client));
-    if (out_stats == NULL || out_stats->struct_size < sizeof(out_stats->struct_size)) {
-        mc_client_leave(client);
-        return mc_err_set(MOONCAKE_EINVAL,
-                          "stats: out_stats is NULL, or struct_size is less than %zu",
-                          sizeof(out_stats->struct_size));
-    }
-    counters = &client->counters;
-    known = mc_known_totals(&client->known);
-    stats = (mooncake_client_stats){
-        .struct_size = out_stats->struct_size,
-        .puts_again = atomic_load_explicit(&counters->puts_again, memory_order_relaxed),
-        .puts_degraded = atomic_load_explicit(&counters->puts_degraded, memory_order_relaxed),
-        .damaged_extents = atomic_load_explicit(&counters->damaged_extents, memory_order_relaxed),
-        .descriptor_exists = known.asked,
-        .descriptor_keys = known.kept,
-        .descriptors_reused = known.reused,
-        .descriptors_stale = known.stale,
-    };
-    /* As far as the caller's version of the struct reaches. */
-    memcpy(out_stats, &stats,
-           stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats));
-    mc_client_leave(client);
-    return MOONCAKE_OK;
 }
 
 mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms)

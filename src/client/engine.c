@@ -207,6 +207,30 @@ mooncake_err mc_engine_borrow(struct mc_engine_pool *pool, uint64_t deadline_ns,
     return MOONCAKE_OK;
 }
 
+/* The lock is held. */
+static void count_stats(struct mc_engine_pool *pool, struct mc_engine *engine)
+{
+    const struct mc_loop_stats now = mc_loop_stats(engine->loop);
+
+    pool->stats.idle_poll_ns += now.idle_poll_ns - engine->counted.idle_poll_ns;
+    pool->stats.polls_found += now.polls_found - engine->counted.polls_found;
+    pool->stats.polls_missed += now.polls_missed - engine->counted.polls_missed;
+    pool->stats.turns += now.turns - engine->counted.turns;
+    pool->stats.sleeps += now.sleeps - engine->counted.sleeps;
+    pool->stats.rests += now.rests - engine->counted.rests;
+    engine->counted = now;
+}
+
+struct mc_loop_stats mc_engine_pool_stats(struct mc_engine_pool *pool)
+{
+    struct mc_loop_stats stats;
+
+    (void)pthread_mutex_lock(&pool->lock);
+    stats = pool->stats;
+    (void)pthread_mutex_unlock(&pool->lock);
+    return stats;
+}
+
 void mc_engine_return(struct mc_engine_pool *pool, struct mc_engine **engine_ptr)
 {
     struct mc_engine *engine = *engine_ptr;
@@ -221,6 +245,7 @@ void mc_engine_return(struct mc_engine_pool *pool, struct mc_engine **engine_ptr
     }
     *engine_ptr = NULL;
     (void)pthread_mutex_lock(&pool->lock);
+    count_stats(pool, engine);
     mc_list_add_head(&pool->idle, &engine->node);
     (void)pthread_cond_signal(&pool->returned);
     (void)pthread_mutex_unlock(&pool->lock);

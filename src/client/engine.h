@@ -49,6 +49,8 @@ struct mc_engine {
     struct mc_report_item findings[MC_FINDINGS_MAX];
     size_t findings_count;
     struct mc_arena findings_arena; /* their keys */
+
+    struct mc_loop_stats counted; /* what the pool knows of this loop */
 };
 
 struct mc_engine_options {
@@ -66,6 +68,7 @@ struct mc_engine_pool {
     pthread_cond_t returned;
     struct mc_list idle; /* guarded by lock, as is the next */
     unsigned count;
+    struct mc_loop_stats stats; /* of all engines, without what calls under way have added */
 };
 
 mooncake_err mc_engine_pool_init(struct mc_engine_pool *pool,
@@ -84,6 +87,9 @@ mooncake_err mc_engine_borrow(struct mc_engine_pool *pool, uint64_t deadline_ns,
                               struct mc_engine **out) MC_MUST_CHECK;
 /** Nothing of the call may be under way on it any more. */
 void mc_engine_return(struct mc_engine_pool *pool, struct mc_engine **engine);
+
+/** What the loops of all engines have done, in calls that have ended. */
+struct mc_loop_stats mc_engine_pool_stats(struct mc_engine_pool *pool);
 
 /** Call @p fire(arg) once on the engine's loop in @p delay_ms; replaces an earlier setting. */
 void mc_engine_set_alarm(struct mc_engine *engine, uint64_t delay_ms, void (*fire)(void *arg),

@@ -138,12 +138,11 @@ void mooncake_view_release(mooncake_view *view)
 
 /* ---- getting ----------------------------------------------------------------------------- */
 
-void mooncake_view_options_init(mooncake_view_options *options)
+void mooncake_view_options_init_sized(mooncake_view_options *options, size_t size)
 {
-    if (options != NULL) {
-        *options =
-            (mooncake_view_options){.struct_size = sizeof(*options), .copy_len_max = UINT64_MAX};
-    }
+    const mooncake_view_options defaults = {.struct_size = size, .copy_len_max = UINT64_MAX};
+
+    mc_api_init_options(options, size, &defaults, sizeof(defaults));
 }
 
 static mooncake_err read_options(const mooncake_view_options *given, mooncake_view_options *out)

@@ -12,7 +12,7 @@
 
 #include "base/list.h"
 #include "client/get.h"
-#include "mooncake/client.h"
+#include "mooncake/view.h"
 #include "transport/lend.h"
 
 struct mc_view_keeper;

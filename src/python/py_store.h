@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "mooncake/admin.h"
-#include "mooncake/client.h"
+#include "mooncake/view.h"
 
 /* ---- waiting (wait.c) ---------------------------------------------------------------------- */
 

@@ -138,10 +138,10 @@ static bool is_dead(mooncake_client *c)
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-void mooncake_client_options_init(mooncake_client_options *options)
+void mooncake_client_options_init_sized(mooncake_client_options *options, size_t size)
 {
-    (void)memset(options, 0, sizeof(*options));
-    options->struct_size = sizeof(*options);
+    (void)memset(options, 0, size);
+    options->struct_size = size;
     options->timeout_ms = 30000;
     options->connect_timeout_ms = 3000;
     options->engines_max = 8;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mooncake/admin.h"
+#include "mooncake/observe.h"
 
 #define KEYS_LISTED 5
 
@@ -51,10 +52,10 @@ const char *mooncake_err_text(mooncake_err err)
     return "unknown";
 }
 
-void mooncake_client_options_init(mooncake_client_options *options)
+void mooncake_client_options_init_sized(mooncake_client_options *options, size_t size)
 {
-    (void)memset(options, 0, sizeof(*options));
-    options->struct_size = sizeof(*options);
+    (void)memset(options, 0, size);
+    options->struct_size = size;
     options->timeout_ms = 30000;
     options->connect_timeout_ms = 3000;
 }
@@ -85,10 +86,10 @@ void mooncake_client_close(mooncake_client *client)
     free(client);
 }
 
-void mooncake_put_options_init(mooncake_put_options *options)
+void mooncake_put_options_init_sized(mooncake_put_options *options, size_t size)
 {
-    (void)memset(options, 0, sizeof(*options));
-    options->struct_size = sizeof(*options);
+    (void)memset(options, 0, size);
+    options->struct_size = size;
     options->replicas = 1;
 }
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "client/fake_master.h"
-#include "mooncake/client.h"
+#include "mooncake/observe.h"
 
 #define RIG_SEGMENT_LEN ((uint64_t)64 << 20)
 

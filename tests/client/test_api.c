@@ -40,6 +40,71 @@ static void open__names_the_option_that_is_out_of_range(void **state)
     assert_ptr_equal(client, before);
 }
 
+/* A caller of an older or newer version knows another length than the library. */
+static void options_init__writes_the_length_that_the_caller_knows(void **state)
+{
+    struct {
+        mooncake_put_options options;
+        unsigned char later[16]; /* what a later version adds */
+    } given;
+    const size_t older = offsetof(mooncake_put_options, upsert);
+
+    (void)state;
+    memset(&given, 0xee, sizeof(given));
+    mooncake_put_options_init_sized(&given.options, older);
+    assert_int_equal(given.options.struct_size, older);
+    assert_int_equal(given.options.replicas, 1);
+    assert_int_equal(((unsigned char *)&given)[older], 0xee); /* nothing behind it */
+    memset(&given, 0xee, sizeof(given));
+    mooncake_put_options_init_sized(&given.options, sizeof(given));
+    assert_int_equal(given.options.struct_size, sizeof(given));
+    assert_false(given.options.upsert);
+    for (size_t i = 0; i < sizeof(given.later); i++) {
+        assert_int_equal(given.later[i], 0); /* the default of what this version does not know */
+    }
+}
+
+static void options__of_a_later_version_are_taken(void **state)
+{
+    struct rig *rig = *state;
+    struct {
+        mooncake_put_options options;
+        uint64_t later;
+    } given;
+
+    mooncake_put_options_init_sized(&given.options, sizeof(given));
+    assert_int_equal(mooncake_put(rig->client, "later", "v", 1, &given.options, 0), MOONCAKE_OK);
+}
+
+static void stats__tell_what_waiting_has_cost(void **state)
+{
+    struct rig *rig = *state;
+    mooncake_client_stats stats = {.struct_size = sizeof(stats)};
+    mooncake_client_options options;
+    mooncake_client *sleeper = NULL;
+    bool exists;
+
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(mooncake_exist(rig->client, "k", 0, &exists), MOONCAKE_OK);
+    }
+    assert_int_equal(mooncake_client_get_stats(rig->client, &stats), MOONCAKE_OK);
+    assert_true(stats.polls_found + stats.polls_missed > 0);
+    assert_true(stats.poll_ns > 0);
+
+    mooncake_client_options_init(&options);
+    options.master = fake_master_address(rig->master);
+    options.poll_us = 0;
+    assert_int_equal(mooncake_client_open(&options, &sleeper), MOONCAKE_OK);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(mooncake_exist(sleeper, "k", 0, &exists), MOONCAKE_OK);
+    }
+    assert_int_equal(mooncake_client_get_stats(sleeper, &stats), MOONCAKE_OK);
+    assert_int_equal(stats.polls_found + stats.polls_missed, 0);
+    assert_int_equal(stats.poll_ns, 0);
+    assert_true(stats.sleeps > 0);
+    mooncake_client_close(sleeper);
+}
+
 static void every_call__refuses_null(void **state)
 {
     struct rig *rig = *state;
@@ -480,6 +545,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open__names_the_option_that_is_out_of_range),
+        cmocka_unit_test(options_init__writes_the_length_that_the_caller_knows),
+        TEST(options__of_a_later_version_are_taken),
+        TEST(stats__tell_what_waiting_has_cost),
         TEST(every_call__refuses_null),
         TEST(key__that_is_empty_or_too_long_is_refused_and_the_client_goes_on),
         TEST(put__options_out_of_range_are_named),

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "mooncake/client.h"
+#include "mooncake/observe.h"
 
 #define POOL_STORES_MAX 4u
 #define POOL_ARGS_MAX 16u

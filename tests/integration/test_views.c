@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mooncake/view.h"
+
 #define LEN (MIB + 123)
 #define DEADLINE_MS 10000u
 /* Longer than three leases: so long asking alone could keep an object. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mooncake/observe.h"
+
 #include "list.h"
 #include "probe.h"
 
