@@ -9,7 +9,6 @@
 #include "pool.h"
 #include "report.h"
 
-#define REPEAT_MAX 99u /* as the option's */
 #define MEMORY_MAX ((uint64_t)64 << 30)
 
 const char *const mc_io_op_names[MC_IO_OPS_COUNT] = {
@@ -120,18 +119,10 @@ static void report_case(struct run *run, const struct mc_io_case *c, const struc
     (void)fflush(stdout);
 }
 
-static int by_rate(const void *a, const void *b)
-{
-    const struct mc_tally *x = a;
-    const struct mc_tally *y = b;
-
-    return (x->items_rate > y->items_rate) - (x->items_rate < y->items_rate);
-}
-
 /* False: there is no sense in further cases. */
 static bool run_case(struct run *run, struct mc_io_case *c)
 {
-    static struct mc_tally tallies[REPEAT_MAX];
+    static struct mc_tally tallies[MC_REPEAT_MAX];
     uint64_t repeat = run->options->repeat;
 
     for (uint64_t i = 0; i < repeat; i++) {
@@ -147,8 +138,7 @@ static bool run_case(struct run *run, struct mc_io_case *c)
         }
         c->run++;
     }
-    qsort(tallies, repeat, sizeof(tallies[0]), by_rate);
-    report_case(run, c, &tallies[(repeat - 1) / 2]);
+    report_case(run, c, mc_tally_median(tallies, repeat));
     return true;
 }
 

@@ -22,7 +22,8 @@ struct mc_limits {
     double stream2_rate; /* the same over two connections at a time, to one thread */
     double mib_rate;     /* a byte asks for 1 MiB, one at a time */
     uint64_t mib_p50_ns; /* the same, time of one */
-    uint64_t trip_p50_ns, trip_p99_ns; /* one byte there and one back */
+    uint64_t trip_p50_ns, trip_p99_ns; /* one byte to another processor and back; both ends sleep */
+    uint64_t polled_trip_p50_ns;       /* the same while both ends poll */
 };
 
 /** About three seconds. False: @p why says what the system refused. */

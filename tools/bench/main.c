@@ -11,6 +11,7 @@
 #include "replay.h"
 #include "report.h"
 #include "rival.h"
+#include "tally.h"
 
 #define OPTION(field) offsetof(struct mc_bench_options, field)
 #define END                                                                                        \
@@ -59,7 +60,7 @@ static const struct mc_arg io_args[] = {
      100000000},
     {"time", MC_ARG_TIME, OPTION(time_ms), "1s", "TIME", "of each case", 1, 86400000},
     {"repeat", MC_ARG_NUMBER, OPTION(repeat), "1", "N",
-     "run each case so often, and show the run with the median rate", 1, 99},
+     "run each case so often, and show the run with the median rate", 1, MC_REPEAT_MAX},
     {"pids", MC_ARG_NUMBERS, OPTION(pids), NULL, "PID,...",
      "master and stores of this machine, whose CPU time counts too", 1, INT32_MAX},
     END,
@@ -81,7 +82,7 @@ static const struct mc_arg meta_args[] = {
      "bytes that all workers keep in the pool, if values are not empty", 1, 1024 * TIB},
     {"time", MC_ARG_TIME, OPTION(time_ms), "1s", "TIME", "of each case", 1, 86400000},
     {"repeat", MC_ARG_NUMBER, OPTION(repeat), "1", "N",
-     "run each case so often, and show the run with the median rate", 1, 99},
+     "run each case so often, and show the run with the median rate", 1, MC_REPEAT_MAX},
     {"pids", MC_ARG_NUMBERS, OPTION(pids), NULL, "PID,...",
      "master and stores of this machine, whose CPU time counts too", 1, INT32_MAX},
     END,
@@ -96,6 +97,9 @@ static const struct mc_arg peers_args[] = {
      TIB},
     {"keys", MC_ARG_NUMBER, OPTION(keys), "2048", "N", "that each keeps at most", 1, 100000000},
     {"time", MC_ARG_TIME, OPTION(time_ms), "1s", "TIME", "of each case and each peer", 1, 86400000},
+    {"repeat", MC_ARG_NUMBER, OPTION(repeat), "1", "N",
+     "run each case so often, all peers in turn, and show each one's median rate", 1,
+     MC_REPEAT_MAX},
     {"threads", MC_ARG_NUMBER, OPTION(threads), "1", "N", "always 1 here", 1, 1},
     {"processes", MC_ARG_NUMBER, OPTION(processes), "1", "N", "always 1 here", 1, 1},
     END,
@@ -133,8 +137,8 @@ static const struct mc_command commands[] = {
      "Each case runs for --time on --processes times --threads workers. Rates and latencies\n"
      "count the time inside the calls; making and comparing data is outside. \"x stream\" is\n"
      "the rate over that of a raw loopback TCP stream, \"x trip\" the median over a raw 1-byte\n"
-     "TCP round trip, both measured in the same run; \"x two\" is for a stream over two "
-     "connections,\n"
+     "TCP round trip between two processors whose ends sleep, both measured in the same run;\n"
+     "\"x two\" is for a stream over two connections,\n"
      "as many as a client has to one store. Puts go to space that was used before: the\n"
      "first use of memory is the kernel's time. What was put is removed again. \"x ask\", for "
      "gets\n"

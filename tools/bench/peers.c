@@ -247,7 +247,8 @@ static void report_line(const struct run *run, const struct mc_io_case *c)
     (void)fflush(stdout);
 }
 
-static bool run_case(struct run *run, const struct mc_io_case *c)
+/* Each of them once. */
+static bool run_round(struct run *run, const struct mc_io_case *c)
 {
     bool fine = true;
 
@@ -261,6 +262,27 @@ static bool run_case(struct run *run, const struct mc_io_case *c)
             (void)fprintf(stderr, "mooncake_bench: %s\n", column_name(i));
         }
         mc_tally_merge(&run->sum, &run->cells[i].tally);
+    }
+    return fine;
+}
+
+/* In rounds, so that what the machine does meanwhile falls on all of them alike. */
+static bool run_case(struct run *run, const struct mc_io_case *c)
+{
+    static struct mc_tally tallies[COLUMNS][MC_REPEAT_MAX];
+    const uint64_t repeat = run->options->repeat;
+    struct mc_io_case round = *c;
+    bool fine = true;
+
+    for (uint64_t r = 0; r < repeat && fine; r++) {
+        fine = run_round(run, &round);
+        for (size_t i = 0; i < COLUMNS; i++) {
+            tallies[i][r] = run->cells[i].tally;
+        }
+        round.run += COLUMNS;
+    }
+    for (size_t i = 0; i < COLUMNS && fine; i++) {
+        run->cells[i].tally = *mc_tally_median(tallies[i], repeat);
     }
     if (fine && run->cases != NULL) {
         report_json(run, c);
@@ -312,7 +334,7 @@ static void run_cases(struct run *run)
                 if (!run_case(run, &c)) {
                     return;
                 }
-                run_id += COLUMNS;
+                run_id += COLUMNS * o->repeat;
             }
         }
     }

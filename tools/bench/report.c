@@ -76,6 +76,8 @@ void mc_report_limits(const struct mc_limits *limits)
                  mc_text_rate(a, limits->mib_rate), mc_text_time(b, limits->mib_p50_ns));
     (void)printf("  1-byte TCP round trip    p50 %12s   p99 %s\n",
                  mc_text_time(a, limits->trip_p50_ns), mc_text_time(b, limits->trip_p99_ns));
+    (void)printf("  the same, both ends poll p50 %12s\n",
+                 mc_text_time(a, limits->polled_trip_p50_ns));
 }
 
 void mc_report_head(const char *title, const struct mc_limits *limits)
@@ -152,12 +154,13 @@ json_t *mc_json_limits(const struct mc_limits *limits)
         return json_null();
     }
     return json_pack(
-        "{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "memcpy_bytes_per_s", limits->memcpy_rate,
-        "copy_xxh3_bytes_per_s", limits->fused_rate, "xxh3_bytes_per_s", limits->xxh3_rate,
-        "tcp_stream_bytes_per_s", limits->stream_rate, "tcp_stream2_bytes_per_s",
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "memcpy_bytes_per_s",
+        limits->memcpy_rate, "copy_xxh3_bytes_per_s", limits->fused_rate, "xxh3_bytes_per_s",
+        limits->xxh3_rate, "tcp_stream_bytes_per_s", limits->stream_rate, "tcp_stream2_bytes_per_s",
         limits->stream2_rate, "tcp_1mib_bytes_per_s", limits->mib_rate, "tcp_1mib_p50_ns",
         (json_int_t)limits->mib_p50_ns, "tcp_trip_p50_ns", (json_int_t)limits->trip_p50_ns,
-        "tcp_trip_p99_ns", (json_int_t)limits->trip_p99_ns);
+        "tcp_trip_p99_ns", (json_int_t)limits->trip_p99_ns, "tcp_trip_polled_p50_ns",
+        (json_int_t)limits->polled_trip_p50_ns);
 }
 
 json_t *mc_json_tally(const struct mc_tally *tally, const struct mc_limits *limits)

@@ -2,6 +2,7 @@
 #include "tally.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pattern.h"
@@ -96,4 +97,18 @@ void mc_spoil(void *data, uint64_t len)
     if (len > 0 && (len - 1) % SPOIL_STEP != 0) { /* once only: twice would mend it */
         at[len - 1] = (unsigned char)~at[len - 1];
     }
+}
+
+static int by_rate(const void *a, const void *b)
+{
+    const struct mc_tally *x = a;
+    const struct mc_tally *y = b;
+
+    return (x->items_rate > y->items_rate) - (x->items_rate < y->items_rate);
+}
+
+const struct mc_tally *mc_tally_median(struct mc_tally *tallies, uint64_t count)
+{
+    qsort(tallies, count, sizeof(tallies[0]), by_rate);
+    return &tallies[(count - 1) / 2];
 }

@@ -30,6 +30,10 @@ void mc_tally_finish(struct mc_tally *tally);
 /** Add what another worker has counted. */
 void mc_tally_merge(struct mc_tally *tally, const struct mc_tally *from);
 
+#define MC_REPEAT_MAX 99u /* runs of one case, as the option's */
+/** The one with the median rate; sorts them. @p count is at least 1. */
+const struct mc_tally *mc_tally_median(struct mc_tally *tallies, uint64_t count);
+
 /** Check a value that was read; counts it as verified or wrong. */
 void mc_tally_verify(struct mc_tally *tally, const char *key, const void *data, uint64_t len,
                      uint64_t expected_len);
