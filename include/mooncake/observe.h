@@ -11,7 +11,7 @@ extern "C" {
 /** Numbers since the client was opened. */
 typedef struct mooncake_client_stats {
     size_t struct_size;          /**< set by the caller to sizeof(mooncake_client_stats) */
-    uint64_t puts_again;         /**< puts placed anew because a store died under them */
+    uint64_t puts_again;         /**< puts placed anew because a store died or hung */
     uint64_t puts_degraded;      /**< puts that succeeded with fewer copies than wished */
     uint64_t damaged_extents;    /**< extents read whose checksum did not hold; none was returned */
     uint64_t descriptor_exists;  /**< questions to the master that asked for descriptors too */

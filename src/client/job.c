@@ -3,10 +3,11 @@
 
 void mc_job_init(struct mc_job *job, struct mc_call *call, size_t count)
 {
-    uint64_t half_ms = mc_left_ms(mc_monotonic_ns(), call->deadline_ns) / 2;
+    uint64_t left_ms = mc_left_ms(mc_monotonic_ns(), call->deadline_ns);
 
     *job = (struct mc_job){.call = call, .count = count};
-    job->stall_ms = half_ms < MC_STALL_MS_MAX ? half_ms : MC_STALL_MS_MAX;
+    job->stall_ms = left_ms / 2 < MC_STALL_MS_MAX ? left_ms / 2 : MC_STALL_MS_MAX;
+    job->anew_ms = left_ms / 2 < MC_ANEW_MS_MAX ? left_ms / 2 : MC_ANEW_MS_MAX;
 }
 
 static uint64_t bytes_moved(const struct mc_transport_set *set)

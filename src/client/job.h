@@ -15,6 +15,9 @@
 
 /* Longest time that nothing may move before another copy is tried. */
 #define MC_STALL_MS_MAX 1000u
+/* The same before a value of which no copy is written is put anew elsewhere: that is dearer, and a
+ * store may have paused for the moment only. */
+#define MC_ANEW_MS_MAX 3000u
 
 struct mc_job {
     struct mc_call *call;
@@ -22,6 +25,7 @@ struct mc_job {
     size_t next;       /* first item that is in no window yet */
     unsigned busy;     /* windows in flight */
     uint64_t stall_ms; /* patience with a store while there is another copy */
+    uint64_t anew_ms;  /* and while there is none; leaves time for doing it elsewhere */
     uint64_t moved;    /* bytes that this engine had moved at moved_ns */
     uint64_t moved_ns;
     bool judged; /* some item has a verdict of its own */

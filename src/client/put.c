@@ -6,6 +6,9 @@
 /* However patient the caller is, a pool that stays full is full. */
 #define ROOM_TRIES_MAX 200u
 
+/* How soon to ask again for room in stores of which the only ones hang. */
+#define HANGING_RETRY_MS 200u
+
 static void pump(struct mc_put_job *job);
 
 void mc_put_again(struct mc_put_job *job, struct mc_put_entry *entry)
@@ -56,14 +59,20 @@ void mc_put_finish_window(struct mc_put_window *window)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-static bool any_refused_for_now(const struct mc_put_window *window)
+/* Milliseconds after which room may be found for what has none now; 0: it will not. */
+static uint32_t room_later_ms(const struct mc_put_window *window)
 {
     for (size_t i = 0; i < window->count; i++) {
         if (window->started.statuses[i] == MOONCAKE_ENOSPACE) {
-            return window->started.retry_after_ms > 0;
+            const struct mc_put_item *item = window->entries[i].item;
+
+            /* While the master suspects a store it places nothing there. */
+            return item->stalled && item->tries + 1 == MC_PUT_TRIES_MAX
+                       ? HANGING_RETRY_MS
+                       : window->started.retry_after_ms;
         }
     }
-    return false;
+    return 0;
 }
 
 static void on_started(struct mc_ask *ask, mooncake_err err)
@@ -71,14 +80,16 @@ static void on_started(struct mc_ask *ask, mooncake_err err)
     struct mc_put_window *window = ask->arg;
     struct mc_put_job *job = window->job;
     uint64_t now_ns = mc_monotonic_ns();
+    uint32_t later_ms;
 
     if (err != MOONCAKE_OK) {
         mc_put_fail_window(window, err);
         mc_put_finish_window(window);
         return;
     }
-    if (any_refused_for_now(window) && window->tries < ROOM_TRIES_MAX) {
-        window->again_ns = mc_deadline_ns(now_ns, window->started.retry_after_ms);
+    later_ms = room_later_ms(window);
+    if (later_ms > 0 && window->tries < ROOM_TRIES_MAX) {
+        window->again_ns = mc_deadline_ns(now_ns, later_ms);
         if (window->again_ns < job->base.call->deadline_ns) {
             window->state = MC_PUT_WAITING;
             mc_put_set_alarm(job);
@@ -255,9 +266,8 @@ static void on_alarm(void *arg)
 
         if (window->state == MC_PUT_WAITING && mc_monotonic_ns() >= window->again_ns) {
             ask_for_room(window);
-        } else if (window->state == MC_PUT_WRITING && job->options->replicas > 1 &&
-                   mc_job_idle_ms(&job->base) >= job->base.stall_ms) {
-            mc_put_give_up_stalled(window);
+        } else if (window->state == MC_PUT_WRITING) {
+            mc_put_give_up_stalled(window, mc_job_idle_ms(&job->base));
         }
     }
     mc_put_set_alarm(job);
@@ -274,7 +284,7 @@ void mc_put_set_alarm(struct mc_put_job *job)
 
         if (window->state == MC_PUT_WAITING) {
             ms = mc_left_ms(now_ns, window->again_ns);
-        } else if (window->state == MC_PUT_WRITING && job->options->replicas > 1) {
+        } else if (window->state == MC_PUT_WRITING) {
             ms = job->base.stall_ms / 2 + 1; /* so late at most is a stall noticed */
         }
         soonest_ms = ms < soonest_ms ? ms : soonest_ms;

@@ -5,8 +5,9 @@
  *     ASKING --PutStart--> WRITING --xfer--> ENDING --PutEnd, PutRevoke--> done
  *        ^__ WAITING (the master evicts; it said when to come again)
  *
- * An item of which no copy could be written, because stores have died that the master still takes
- * for living, is put once more in a later window, without those stores.
+ * An item of which no copy could be written, because stores have died or hang that the master still
+ * takes for living, is put once more in a later window, without those stores; if they only hang and
+ * there is no other place, once more with them, until the deadline.
  */
 #ifndef MC_CLIENT_PUT_H
 #define MC_CLIENT_PUT_H
@@ -25,6 +26,7 @@ struct mc_put_item {
     uint32_t copies;  /* written, if err is OK */
     /* Set by the job: */
     bool again;       /* waits to be put once more */
+    bool stalled;     /* its store took no bytes for a while */
     unsigned tries;   /* that failed */
     mooncake_err why; /* the last of them did */
 };

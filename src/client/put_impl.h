@@ -97,7 +97,8 @@ void mc_put_set_alarm(struct mc_put_job *job);
 
 /** The master has answered: write what it gave room for, then end it. */
 void mc_put_write(struct mc_put_window *window);
-/** Nothing has moved for a while: go on without the copies that hang, where another is written. */
-void mc_put_give_up_stalled(struct mc_put_window *window);
+/** Nothing has moved for @p idle_ms: go on without the copies that hang, where another is written
+ * or it is time to write it elsewhere. */
+void mc_put_give_up_stalled(struct mc_put_window *window, uint64_t idle_ms);
 
 #endif

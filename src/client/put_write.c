@@ -286,7 +286,8 @@ static void on_written(struct mc_xfer *xfer, struct mc_xfer_op *xfer_op)
                       mc_job_idle_ms(&window->job->base));
     entry->failed |= 1u << op->replica;
     exclude_mount(window->job, xfer_op->extent.mount_id);
-    entry->why = xfer_op->err == MOONCAKE_ETIMEDOUT || xfer_op->err == MOONCAKE_ENOMEM
+    entry->why = (xfer_op->err == MOONCAKE_ETIMEDOUT && !entry->item->stalled) ||
+                         xfer_op->err == MOONCAKE_ENOMEM
                      ? xfer_op->err
                      : MOONCAKE_ETRANSFER;
 }
@@ -323,6 +324,21 @@ static mooncake_err add_replica(struct mc_put_window *window, struct mc_put_entr
         mc_xfer_add(&window->xfer, &ops[i].op);
     }
     return MOONCAKE_OK;
+}
+
+/* The master knows no place but those that were tried. One that only hangs may yet take the bytes,
+ * so it is tried again; what has died is gone. */
+static void find_no_other_place(struct mc_put_job *job, struct mc_put_entry *entry)
+{
+    struct mc_put_item *item = entry->item;
+
+    entry->why = item->why;
+    if (item->stalled && item->tries + 1 < MC_PUT_TRIES_MAX) {
+        job->excluded_count = 0;
+        mc_put_again(job, entry);
+    } else {
+        mc_put_judge(job, entry, entry->why);
+    }
 }
 
 /* The master has given room for this entry. */
@@ -367,7 +383,7 @@ void mc_put_write(struct mc_put_window *window)
 
         entry->attempt = window->started.attempts[i];
         if (window->started.statuses[i] == MOONCAKE_ENOSPACE && entry->item->tries > 0) {
-            mc_put_judge(job, entry, entry->item->why); /* there is no other place */
+            find_no_other_place(job, entry);
         } else if (window->started.statuses[i] != MOONCAKE_OK) {
             mc_put_judge(job, entry, window->started.statuses[i]);
         } else if (err != MOONCAKE_OK) {
@@ -402,15 +418,28 @@ static bool has_copy(const struct mc_put_entry *entry)
     return false;
 }
 
-void mc_put_give_up_stalled(struct mc_put_window *window)
+/* Is it time to write the entry elsewhere? The last try lasts until the deadline. */
+static bool may_move(const struct mc_put_job *job, const struct mc_put_entry *entry,
+                     uint64_t idle_ms)
 {
+    return idle_ms >= job->base.anew_ms && entry->item->tries + 1 < MC_PUT_TRIES_MAX;
+}
+
+void mc_put_give_up_stalled(struct mc_put_window *window, uint64_t idle_ms)
+{
+    struct mc_put_job *job = window->job;
     struct mc_list victims;
 
+    if (idle_ms < job->base.stall_ms && idle_ms < job->base.anew_ms) {
+        return;
+    }
     mc_list_init(&victims);
     mc_list_for_each_safe (node, next, &window->ops) {
         struct mc_put_op *op = MC_CONTAINER_OF(node, struct mc_put_op, node);
+        bool enough = has_copy(op->entry) && !job->options->all_replicas;
 
-        if (has_copy(op->entry) && !window->job->options->all_replicas) {
+        if (enough ? idle_ms >= job->base.stall_ms : may_move(job, op->entry, idle_ms)) {
+            op->entry->item->stalled = true;
             mc_list_drop(node);
             mc_list_add_tail(&victims, node);
         }

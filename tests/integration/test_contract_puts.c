@@ -1,10 +1,12 @@
 /* The contract of puts: batches of all kinds, what cannot fit, nothing at all, and stores that die
- * under a put. */
+ * or hang under a put. */
 #include "integration/contract.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int setup(void **state)
 {
@@ -167,7 +169,8 @@ static void put_beside_a_dead_store(struct contract *c, mooncake_client *client,
     assert_int_equal(stats_of(client).puts_degraded, DEAD_KEYS / 2);
 }
 
-static void put_batch_beside_a_dead_store(struct contract *c, mooncake_client *client)
+static void put_batch_beside_a_lost_store(struct contract *c, mooncake_client *client,
+                                          uint32_t timeout_ms)
 {
     char names[DEAD_KEYS][32];
     const char *keys[DEAD_KEYS];
@@ -184,8 +187,9 @@ static void put_batch_beside_a_dead_store(struct contract *c, mooncake_client *c
         lens[i] = DEAD_LEN;
         value_make(values + i * DEAD_LEN, DEAD_LEN, names[i], i);
     }
-    assert_int_equal(mooncake_batch_put(client, keys, data, lens, DEAD_KEYS, NULL, 5000, results),
-                     MOONCAKE_OK);
+    assert_int_equal(
+        mooncake_batch_put(client, keys, data, lens, DEAD_KEYS, NULL, timeout_ms, results),
+        MOONCAKE_OK);
     for (unsigned i = 0; i < DEAD_KEYS; i++) {
         assert_int_equal(results[i], MOONCAKE_OK);
         assert_int_equal(value_get(c->client, keys[i], DEAD_LEN, i, 5000), MOONCAKE_OK);
@@ -206,7 +210,7 @@ static void put__to_a_store_that_has_just_died_is_placed_on_another(void **state
         assert_int_equal(value_put(clients[i], transports[i], 1000, 1, NULL, 5000), MOONCAKE_OK);
     }
     daemon_kill(&c->pool.stores[1]);
-    put_batch_beside_a_dead_store(c, clients[0]); /* the first of all, before any suspicion */
+    put_batch_beside_a_lost_store(c, clients[0], 5000); /* the first of all, before any suspicion */
     for (unsigned i = 0; i < 2; i++) {
         put_beside_a_dead_store(c, clients[i], transports[i]);
         mooncake_client_close(clients[i]);
@@ -228,6 +232,59 @@ static void put__to_the_only_store_which_has_died_is_an_error_at_once(void **sta
     contract_check(c);
 }
 
+/* ---- stores that hang ---------------------------------------------------------------------- */
+
+static void put__to_a_store_that_hangs_is_placed_on_another(void **state)
+{
+    struct contract *c = *state;
+    mooncake_client *client;
+    uint64_t start_ms;
+    char key[32];
+
+    pool_start_store(&c->pool, 1, "64MiB");
+    contract_count(c);
+    client = contract_open(c, "tcp", 20000); /* through shared memory it would succeed anyhow */
+    daemon_freeze(&c->pool.stores[1]);
+    start_ms = now_ms();
+    put_batch_beside_a_lost_store(c, client, 20000);
+    for (unsigned i = 0; i < DEAD_KEYS; i++) {
+        (void)snprintf(key, sizeof(key), "single-%u", i);
+        assert_int_equal(value_put(client, key, DEAD_LEN, i, NULL, 20000), MOONCAKE_OK);
+    }
+    assert_true(now_ms() - start_ms < 12000); /* each that is hit alone waits three seconds */
+    assert_true(stats_of(client).puts_again > 0);
+    mooncake_client_close(client);
+    daemon_wake(&c->pool.stores[1]);
+    contract_check(c);
+}
+
+static pid_t sleeper;
+
+static void wake_it(int number)
+{
+    (void)number;
+    (void)kill(sleeper, SIGCONT);
+}
+
+static void put__to_the_only_store_which_hangs_for_a_while_succeeds_when_it_wakes(void **state)
+{
+    struct contract *c = *state;
+    mooncake_client *client = contract_open(c, "tcp", 20000);
+    uint64_t start_ms = now_ms();
+
+    sleeper = c->pool.stores[0].pid;
+    assert_ptr_not_equal(signal(SIGALRM, wake_it), SIG_ERR);
+    daemon_freeze(&c->pool.stores[0]);
+    (void)alarm(TTL_MS / 1000 - 1); /* beyond the time after which another place is looked for */
+    assert_int_equal(value_put(client, "k", DEAD_LEN, 1, NULL, 20000), MOONCAKE_OK);
+    assert_true(now_ms() - start_ms >= 3000);
+    assert_int_equal(stats_of(client).puts_again, 2);
+    (void)signal(SIGALRM, SIG_DFL);
+    assert_int_equal(value_get(c->client, "k", DEAD_LEN, 1, 5000), MOONCAKE_OK);
+    mooncake_client_close(client);
+    contract_check(c);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, contract_teardown)
@@ -237,6 +294,8 @@ int main(void)
         TEST(values__that_are_empty_and_keys_that_are_missing_differ_on_every_route),
         TEST(put__to_a_store_that_has_just_died_is_placed_on_another),
         TEST(put__to_the_only_store_which_has_died_is_an_error_at_once),
+        TEST(put__to_a_store_that_hangs_is_placed_on_another),
+        TEST(put__to_the_only_store_which_hangs_for_a_while_succeeds_when_it_wakes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
