@@ -43,7 +43,8 @@ typedef struct mooncake_peer_path {
     char gid_kind[16]; /**< "rocev2", "rocev1" or "ib" */
     char gid[48];      /**< as an IP address */
     uint32_t gid_index;
-    uint32_t mtu; /**< bytes of payload in a packet: the smaller of both ends' */
+    uint32_t mtu;   /**< bytes of payload in a packet: the smaller of both ends' */
+    char state[16]; /**< "up", "idle", "lost", "paused", "port down" or "device gone" */
 } mooncake_peer_path;
 
 /** What this client knows about one segment it has exchanged bytes with. */

@@ -54,6 +54,7 @@ static void copy_path(const struct mc_peer_path *from, mooncake_peer_path *to)
     (void)snprintf(to->device, sizeof(to->device), "%s", from->device);
     (void)snprintf(to->gid, sizeof(to->gid), "%s", from->gid);
     (void)snprintf(to->gid_kind, sizeof(to->gid_kind), "%s", from->gid_kind);
+    (void)snprintf(to->state, sizeof(to->state), "%s", from->state);
     to->gid_index = from->gid_index;
     to->mtu = from->mtu;
 }

@@ -215,6 +215,8 @@ static mooncake_err print_transports(const struct mc_store *store, struct mc_buf
     static const char connections[] = "mooncake_store_transport_connections";
     static const char fallback[] = "mooncake_store_transport_fallback_total";
     static const char lost[] = "mooncake_store_rdma_lost_total";
+    static const char ports[] = "mooncake_store_rdma_ports_up";
+    static const char port_losses[] = "mooncake_store_rdma_port_losses_total";
     const struct mc_shm_server_stats *shm =
         store->shm_server == NULL ? NULL : mc_shm_server_stats(store->shm_server);
     const struct mc_rdma_server_stats *rdma =
@@ -230,6 +232,13 @@ static mooncake_err print_transports(const struct mc_store *store, struct mc_buf
     MC_TRY(mc_metric_print_head(out, lost, "counter", "RDMA connections that broke"));
     MC_TRY(mc_metric_print_double(out, lost, NULL,
                                   rdma == NULL ? 0 : (double)mc_counter_get(&rdma->lost)));
+    MC_TRY(mc_metric_print_head(out, ports, "gauge", "RDMA ports served that have a link"));
+    MC_TRY(mc_metric_print_double(out, ports, NULL,
+                                  rdma == NULL ? 0 : (double)mc_gauge_get(&rdma->ports_up)));
+    MC_TRY(mc_metric_print_head(out, port_losses, "counter",
+                                "Times that an RDMA port lost its link or its device"));
+    MC_TRY(mc_metric_print_double(out, port_losses, NULL,
+                                  rdma == NULL ? 0 : (double)mc_counter_get(&rdma->port_losses)));
     MC_TRY(mc_metric_print_head(out, fallback, "counter",
                                 "Peers that were refused by a transport and so use TCP, by "
                                 "reason"));

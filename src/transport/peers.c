@@ -162,7 +162,10 @@ void mc_peers_note_path(struct mc_peers *peers, const char *name, const struct m
         i++;
     }
     if (i < MC_PEER_PATHS_MAX) {
+        uint32_t mtu = path->mtu == 0 && i < info->paths_count ? info->paths[i].mtu : path->mtu;
+
         info->paths[i] = *path;
+        info->paths[i].mtu = mtu; /* it has one only while it is connected */
         info->paths_count = i < info->paths_count ? info->paths_count : i + 1;
     }
     unlock(peers);

@@ -18,12 +18,13 @@
 /* Segments that are remembered; further ones are not. */
 #define MC_PEERS_MAX 4096u
 
-/* One RDMA path that was in use last, if it is not still. */
+/* One RDMA path: a device of ours, and what was seen of it last. */
 struct mc_peer_path {
     char device[64];
     char gid_kind[16]; /* "rocev2", "rocev1", "ib" */
     char gid[48];      /* our own, as an IP address */
     uint32_t gid_index, mtu;
+    char state[16]; /* "up", "lost", "paused", "idle", "port down", "device gone" */
 };
 
 struct mc_peer_info {

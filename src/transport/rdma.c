@@ -93,6 +93,35 @@ static void look_after(void *arg)
     }
 }
 
+/* ---- events of devices ----------------------------------------------------------------------- */
+
+static void note_mtu(struct mc_rdma *rdma, const struct mc_rdma_event *event)
+{
+    for (unsigned i = 0; i < rdma->ports_count; i++) {
+        struct mc_rdma_port *port = &rdma->ports[i];
+
+        if (event->type == IBV_EVENT_PORT_ACTIVE && port->device == event->device) {
+            uint32_t mtu = mc_rdma_port_look(rdma->verbs, port);
+
+            port->mtu = mtu == 0 ? port->mtu : mtu; /* a link may come back as another one */
+        }
+    }
+}
+
+static void on_event(void *arg, const struct mc_rdma_event *event)
+{
+    struct mc_rdma *rdma = arg;
+
+    if (event->kind == MC_RDMA_EVENT_PORT) {
+        note_mtu(rdma, event);
+    }
+    for (unsigned i = 0; i < MC_RDMA_BUCKETS && !rdma->closing; i++) {
+        mc_list_for_each_safe (node, next, &rdma->buckets[i]) {
+            mc_rdma_peer_hear(MC_CONTAINER_OF(node, struct mc_rdma_peer, bucket_node), event);
+        }
+    }
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static mooncake_err choose_ports(struct mc_rdma *rdma)
@@ -138,7 +167,11 @@ static mooncake_err rdma_open(struct mc_loop *loop, const struct mc_transport_op
     if (err == MOONCAKE_OK) {
         err = mc_timer_create(loop, look_after, rdma, &rdma->timer);
     }
+    if (err == MOONCAKE_OK) {
+        err = mc_rdma_watch(rdma->devices->events, loop, on_event, rdma, &rdma->watcher);
+    }
     if (err != MOONCAKE_OK) {
+        mc_timer_destroy(&rdma->timer);
         mc_rdma_devices_close(&rdma->devices);
         mc_free(rdma);
         return err;
@@ -156,6 +189,7 @@ static void rdma_close(struct mc_transport *transport)
     MC_ASSERT_ON_LOOP(transport->loop);
     MC_ASSERT(!rdma->closing);
     rdma->closing = true;
+    mc_rdma_unwatch(&rdma->watcher);
     mc_timer_destroy(&rdma->timer);
     for (unsigned i = 0; i < MC_RDMA_BUCKETS; i++) {
         while (!mc_list_empty(&rdma->buckets[i])) {

@@ -104,10 +104,9 @@ void mc_rdma_cm_close(struct mc_rdma_cm **cm_ptr)
     if (cm == NULL) {
         return;
     }
-    (void)uv_poll_stop(&cm->poll);
+    uv_close((uv_handle_t *)&cm->poll, free_cm); /* before its descriptor goes */
     cm->verbs->destroy_event_channel(cm->channel);
     cm->channel = NULL;
-    uv_close((uv_handle_t *)&cm->poll, free_cm);
     *cm_ptr = NULL;
 }
 

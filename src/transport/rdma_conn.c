@@ -16,6 +16,9 @@
 
 /* The reason in a rejection that carries private data of the other program. */
 #define REJECTED_BY_PROGRAM 28
+/* ... and in one by a host where no program has the port. */
+#define REJECTED_NOBODY_LISTENS 8
+#define DETAIL_LEN 400u
 
 static void on_done(void *arg, void *work)
 {
@@ -174,19 +177,6 @@ static mooncake_err on_route(struct mc_rdma_conn *conn)
     return ask(conn);
 }
 
-/* Tell who looks at peers what this path has become. */
-static void publish(const struct mc_rdma_conn *conn)
-{
-    const struct mc_rdma_path *path = conn->path;
-    struct mc_peer_path seen = {.gid_index = path->port->gid_index, .mtu = conn->mtu};
-
-    (void)snprintf(seen.device, sizeof(seen.device), "%s", path->port->device->name);
-    (void)snprintf(seen.gid_kind, sizeof(seen.gid_kind), "%s", path->port->gid_kind);
-    (void)mc_rdma_address_print(&path->port->address, seen.gid, sizeof(seen.gid));
-    mc_peers_note_path(path->peer->rdma->options.peers, path->peer->name, &seen);
-    mc_peers_note_connections(path->peer->rdma->options.peers, path->peer->name, 1);
-}
-
 static mooncake_err on_answer(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event *event)
 {
     struct mc_rdma_path *path = conn->path;
@@ -202,21 +192,18 @@ static mooncake_err on_answer(struct mc_rdma_conn *conn, const struct mc_rdma_cm
         return mc_verbs_err(errno, path->name);
     }
     conn->state = MC_RDMA_CONN_UP;
-    path->down = false;
     conn->used_ns = mc_monotonic_ns();
     mc_gauge_add(&rdma->stats.connections, 1);
-    publish(conn);
-    mc_log_info("rdma.connected",
-                "path=%s segment=%s right=%s gid_index=%u gid_kind=%s mtu=%u parts=%u", path->name,
-                path->peer->name, path->peer->right == MC_RIGHT_READ ? "read" : "write",
-                path->port->gid_index, path->port->gid_kind, conn->mtu, conn->remote.parts);
+    mc_peers_note_connections(rdma->options.peers, path->peer->name, 1);
+    mc_rdma_path_up(path);
     return MOONCAKE_OK;
 }
 
 /* ---- refusals and losses --------------------------------------------------------------------- */
 
 /* End all requests of @p list that showed the refused capability. */
-static void end_refused(struct mc_list *list, const struct mc_extent_ref *ticket, mooncake_err err)
+static void end_refused(struct mc_list *list, const struct mc_extent_ref *ticket, mooncake_err err,
+                        const char *detail)
 {
     struct mc_list mine;
 
@@ -230,8 +217,29 @@ static void end_refused(struct mc_list *list, const struct mc_extent_ref *ticket
         }
     }
     while (!mc_list_empty(&mine)) { /* whoever hears of one may cancel another */
+        (void)mc_err_set(err, "%s", detail);
         mc_rdma_req_end(mc_list_first(&mine, struct mc_rdma_req, node), err);
     }
+}
+
+/* The store's reason, as a sentence of ours. */
+static mooncake_err read_refusal(const struct mc_rdma_conn *conn,
+                                 const struct mc_rdma_cm_event *event)
+{
+    char reason[MC_RDMA_REFUSAL_TEXT_MAX + 1] = "";
+    const char *name = conn->path->name;
+    mooncake_err err = MOONCAKE_ERPC;
+
+    if (event->status == REJECTED_NOBODY_LISTENS) {
+        return mc_err_set(err, "rdma: %s: nobody listens there", name);
+    }
+    if (event->status != REJECTED_BY_PROGRAM) {
+        return mc_err_set(err, "rdma: %s: the connection is refused (status %d)", name,
+                          event->status);
+    }
+    err = mc_rdma_refusal_decode(event->data, event->data_len, reason);
+    return mc_err_set(err, "rdma: %s: the store refuses the connection: %s (%s)", name,
+                      reason[0] == '\0' ? "it gives no reason" : reason, mooncake_err_name(err));
 }
 
 static void on_rejected(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event *event)
@@ -239,25 +247,25 @@ static void on_rejected(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event
     struct mc_rdma_path *path = conn->path;
     struct mc_rdma_peer *peer = path->peer;
     const struct mc_extent_ref ticket = conn->ticket;
-    mooncake_err err = event->status == REJECTED_BY_PROGRAM
-                           ? mc_rdma_refusal_decode(event->data, event->data_len)
-                           : MOONCAKE_ERPC;
+    mooncake_err err = read_refusal(conn, event);
+    char detail[DETAIL_LEN];
 
-    mc_log_info("rdma.refused", "path=%s segment=%s reason=%s status=%d", path->name, peer->name,
-                mooncake_err_name(err), event->status);
-    if (err == MOONCAKE_ENOTOWNER || err == MOONCAKE_EINVAL) {
-        mc_rdma_path_drop(path, MOONCAKE_OK);
-        end_refused(&peer->waiting, &ticket, err);
-        end_refused(&peer->sent, &ticket, err);
-    } else if (err == MOONCAKE_ENOSEGMENT) {
-        mc_rdma_path_drop(path, MOONCAKE_OK);
-        mc_rdma_peer_end_all(peer, err);
-    } else {
-        mc_rdma_path_drop(path, mc_err_set(MOONCAKE_ERPC,
-                                           "rdma: %s: the store refuses the connection (%s, "
-                                           "status %d)",
-                                           path->name, mooncake_err_name(err), event->status));
+    if (err != MOONCAKE_ENOTOWNER && err != MOONCAKE_EINVAL && err != MOONCAKE_ENOSEGMENT) {
+        mc_rdma_path_drop(path, err);
+        return;
     }
+    /* The request is to blame, or the segment is gone: the path is as good as before. */
+    (void)snprintf(detail, sizeof(detail), "%s", mooncake_last_error());
+    mc_log_info("rdma.refused", "path=%s segment=%s err=%s detail=\"%s\"", path->name, peer->name,
+                mooncake_err_name(err), detail);
+    mc_rdma_path_drop(path, MOONCAKE_OK);
+    if (err == MOONCAKE_ENOSEGMENT) {
+        (void)mc_err_set(err, "%s", detail);
+        mc_rdma_peer_end_all(peer, err);
+        return;
+    }
+    end_refused(&peer->waiting, &ticket, err, detail);
+    end_refused(&peer->sent, &ticket, err, detail);
 }
 
 static mooncake_err describe_failure(const struct mc_rdma_conn *conn, const char *what, int status)
@@ -284,6 +292,7 @@ static mooncake_err step(struct mc_rdma_conn *conn, const struct mc_rdma_cm_even
     case RDMA_CM_EVENT_CONNECT_ERROR:
         return describe_failure(conn, "connecting failed", event->status);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        mc_rdma_device_note_gone(conn->path->port->device);
         return describe_failure(conn, "our device was removed", 0);
     case RDMA_CM_EVENT_DISCONNECTED:
         return describe_failure(conn, "the store has closed the connection", 0);

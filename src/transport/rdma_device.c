@@ -11,7 +11,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <linux/mempolicy.h>
 #include <net/if_arp.h>
 #include <netpacket/packet.h>
 #include <pthread.h>
@@ -19,19 +18,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/option.h"
+#include "transport/rdma_events.h"
+#include "transport/rdma_numa.h"
 
 #define SEND_MAX 256u
 #define SGE_MAX 16u
 #define READS_MAX 16u
 #define GIDS_LOOKED_AT_MAX 256u
-#define DISTANCE_LOCAL 10u
-#define NODES_MAX 64
 #define IPOIB_HARDWARE_LEN 20u
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -46,30 +44,11 @@ static uint32_t least(uint32_t a, int b)
     return b > 0 && (uint32_t)b < a ? (uint32_t)b : a;
 }
 
-static int read_number(const char *path, int otherwise)
-{
-    FILE *file = fopen(path, "re");
-    char text[32] = "";
-    char *end = text;
-    long value;
-
-    if (file == NULL) {
-        return otherwise;
-    }
-    if (fgets(text, sizeof(text), file) == NULL) {
-        text[0] = '\0';
-    }
-    (void)fclose(file);
-    value = strtol(text, &end, 10);
-    return end == text || value < 0 || value > 4095 ? otherwise : (int)value;
-}
-
 static mooncake_err open_device(const struct mc_verbs *verbs, struct ibv_context *context,
                                 struct mc_rdma_device *out)
 {
     const struct ibv_device *device = context->device;
     struct ibv_device_attr attr;
-    char path[IBV_SYSFS_PATH_MAX + 32];
     int error;
 
     memset(&attr, 0, sizeof(attr));
@@ -83,8 +62,7 @@ static mooncake_err open_device(const struct mc_verbs *verbs, struct ibv_context
     }
     out->context = context;
     (void)snprintf(out->name, sizeof(out->name), "%s", device->name);
-    (void)snprintf(path, sizeof(path), "%s/device/numa_node", device->ibdev_path);
-    out->numa_node = read_number(path, -1);
+    out->numa_node = mc_rdma_numa_node_of_device(device->ibdev_path);
     out->send_max = least(SEND_MAX, attr.max_qp_wr);
     out->sge_max = least(least(SGE_MAX, attr.max_sge), attr.max_sge_rd);
     out->reads_max =
@@ -94,6 +72,7 @@ static mooncake_err open_device(const struct mc_verbs *verbs, struct ibv_context
 
 static void free_devices(struct mc_rdma_devices *devices)
 {
+    mc_rdma_events_close(&devices->events);
     for (unsigned i = 0; i < devices->count; i++) {
         if (devices->verbs->dealloc_pd(devices->devices[i].pd) != 0) {
             mc_log_warn("rdma.close", "device=%s left=\"memory or queue pairs\"",
@@ -108,6 +87,7 @@ static mooncake_err open_all(const struct mc_verbs *verbs, struct mc_rdma_device
 {
     struct mc_rdma_devices *devices;
     struct ibv_context **list;
+    mooncake_err err;
     int count = 0;
 
     list = verbs->get_devices(&count);
@@ -141,6 +121,11 @@ static mooncake_err open_all(const struct mc_verbs *verbs, struct mc_rdma_device
     if (devices->count == 0) {
         free_devices(devices);
         return mc_err_set(MOONCAKE_ENOTSUP, "rdma: no RDMA device of this machine can be used");
+    }
+    err = mc_rdma_events_open(devices, &devices->events);
+    if (err != MOONCAKE_OK) {
+        free_devices(devices);
+        return err;
     }
     *out = devices;
     return MOONCAKE_OK;
@@ -178,7 +163,8 @@ void mc_rdma_devices_close(struct mc_rdma_devices **devices)
     }
     (void)pthread_mutex_lock(&mutex);
     MC_ASSERT(*devices == shared && users > 0);
-    if (--users == 0) {
+    /* In a fork's child they stay: its threads are gone, and the kernel would not hear it. */
+    if (--users == 0 && opened_by == getpid()) {
         free_devices(shared);
         shared = NULL;
     }
@@ -195,6 +181,49 @@ struct mc_rdma_device *mc_rdma_device_find(struct mc_rdma_devices *devices,
         }
     }
     return NULL;
+}
+
+/* ---- states of ports ------------------------------------------------------------------------- */
+
+void mc_rdma_device_note_port(struct mc_rdma_device *device, uint8_t port, bool active)
+{
+    if (active) {
+        (void)atomic_fetch_and(&device->ports_down, ~(1u << port % 32u));
+    } else {
+        (void)atomic_fetch_or(&device->ports_down, 1u << port % 32u);
+    }
+}
+
+void mc_rdma_device_note_gone(struct mc_rdma_device *device)
+{
+    if (!atomic_exchange(&device->gone, true)) {
+        mc_log_error("rdma.gone",
+                     "device=%s detail=\"it was removed or is broken; this process does "
+                     "without it until it is started anew\"",
+                     device->name);
+    }
+}
+
+enum mc_rdma_port_state mc_rdma_port_state(const struct mc_rdma_port *port)
+{
+    if (atomic_load(&port->device->gone)) {
+        return MC_RDMA_PORT_GONE;
+    }
+    return (atomic_load(&port->device->ports_down) & 1u << port->port % 32u) == 0
+               ? MC_RDMA_PORT_UP
+               : MC_RDMA_PORT_DOWN;
+}
+
+uint32_t mc_rdma_port_look(const struct mc_verbs *verbs, const struct mc_rdma_port *port)
+{
+    struct ibv_port_attr attr;
+
+    memset(&attr, 0, sizeof(attr));
+    if (verbs->query_port_attr(port->device->context, port->port, &attr) != 0) {
+        return 0;
+    }
+    mc_rdma_device_note_port(port->device, port->port, attr.state == IBV_PORT_ACTIVE);
+    return 128u << attr.active_mtu;
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -345,7 +374,7 @@ static bool choose_gid(const struct mc_verbs *verbs, bool fixed, uint32_t index,
         return false;
     }
     port->mtu = 128u << attr.active_mtu;
-    port->active = attr.state == IBV_PORT_ACTIVE;
+    mc_rdma_device_note_port(port->device, port->port, attr.state == IBV_PORT_ACTIVE);
     if (fixed) {
         return try_gid(verbs, index, 0, port) > 0;
     }
@@ -446,7 +475,8 @@ static void log_port(const struct mc_rdma_port *port)
                 "device=%s port=%u address=%s gid_index=%u gid_kind=%s mtu=%u numa_node=%d link=%s",
                 port->device->name, (unsigned)port->port,
                 mc_rdma_address_print(&port->address, ip, sizeof(ip)), port->gid_index,
-                port->gid_kind, port->mtu, port->device->numa_node, port->active ? "up" : "down");
+                port->gid_kind, port->mtu, port->device->numa_node,
+                mc_rdma_port_state(port) == MC_RDMA_PORT_UP ? "up" : "down");
 }
 
 /* The ports of one device that stand at @p position of the wish list (0: no list). */
@@ -508,62 +538,4 @@ mooncake_err mc_rdma_ports_choose(struct mc_rdma_devices *devices,
     }
     *out_count = count;
     return MOONCAKE_OK;
-}
-
-/* ---- NUMA ------------------------------------------------------------------------------------ */
-
-static unsigned read_distance(int from, int to)
-{
-    char path[64];
-    char text[1024] = "";
-    FILE *file;
-    char *at = text;
-    unsigned long value = DISTANCE_LOCAL;
-
-    (void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/distance", from);
-    file = fopen(path, "re");
-    if (file == NULL) {
-        return DISTANCE_LOCAL;
-    }
-    if (fgets(text, sizeof(text), file) == NULL) {
-        text[0] = '\0';
-    }
-    (void)fclose(file);
-    for (int i = 0; i <= to; i++) {
-        char *end = at;
-
-        value = strtoul(at, &end, 10);
-        if (end == at) {
-            return DISTANCE_LOCAL;
-        }
-        at = end;
-    }
-    return value > 255 ? 255u : (unsigned)value;
-}
-
-unsigned mc_rdma_numa_distance(int from, int to)
-{
-    static _Atomic uint8_t known[NODES_MAX][NODES_MAX]; /* 0: not read yet */
-    unsigned distance;
-
-    if (from < 0 || to < 0 || from == to || from >= NODES_MAX || to >= NODES_MAX) {
-        return DISTANCE_LOCAL;
-    }
-    distance = known[from][to];
-    if (distance == 0) {
-        distance = read_distance(from, to);
-        known[from][to] = (uint8_t)distance;
-    }
-    return distance;
-}
-
-int mc_rdma_numa_node_of(const void *at)
-{
-    int node = -1;
-
-    if (syscall(SYS_get_mempolicy, &node, NULL, 0ul, (unsigned long)(uintptr_t)at,
-                (unsigned long)(MPOL_F_NODE | MPOL_F_ADDR)) != 0) {
-        return -1;
-    }
-    return node;
 }

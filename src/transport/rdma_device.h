@@ -6,6 +6,7 @@
 #define MC_TRANSPORT_RDMA_DEVICE_H
 
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "transport/rdma_verbs.h"
@@ -20,8 +21,10 @@ struct mc_rdma_device {
     unsigned index;
     int numa_node; /* -1: unknown */
     uint32_t send_max, sge_max;
-    _Atomic uint32_t said; /* the choice of port and GID that was logged last */
-    uint8_t reads_max;     /* READs in flight: initiator and responder alike */
+    _Atomic uint32_t said;       /* the choice of port and GID that was logged last */
+    _Atomic uint32_t ports_down; /* bit by number: the port has no link */
+    atomic_bool gone;            /* removed or broken: of no use to this process any more */
+    uint8_t reads_max;           /* READs in flight: initiator and responder alike */
 };
 
 union mc_rdma_address {
@@ -37,10 +40,12 @@ struct mc_rdma_port {
     uint32_t gid_index, mtu;       /* mtu in bytes of payload a packet */
     uint8_t port;
     const char *gid_kind; /* "rocev2", "rocev1", "ib" */
-    bool active;          /* the link was up when we looked */
 };
 
+struct mc_rdma_events;
+
 struct mc_rdma_devices {
+    struct mc_rdma_events *events; /* owned */
     const struct mc_verbs *verbs;
     struct ibv_context **list; /* owned; keeps the contexts open */
     struct mc_rdma_device devices[MC_RDMA_DEVICES_MAX];
@@ -79,13 +84,22 @@ mooncake_err mc_rdma_ports_choose(struct mc_rdma_devices *devices,
 struct mc_rdma_device *mc_rdma_device_find(struct mc_rdma_devices *devices,
                                            const struct ibv_context *context);
 
+enum mc_rdma_port_state {
+    MC_RDMA_PORT_UP,
+    MC_RDMA_PORT_DOWN, /* no link */
+    MC_RDMA_PORT_GONE, /* with its device, for good */
+};
+
+/** As events have told (rdma_events.h) or somebody has seen. Any thread. */
+enum mc_rdma_port_state mc_rdma_port_state(const struct mc_rdma_port *port);
+/** Ask the device, because an event may have been missed. Returns the MTU it has now; 0: unknown.
+ */
+uint32_t mc_rdma_port_look(const struct mc_verbs *verbs, const struct mc_rdma_port *port);
+void mc_rdma_device_note_port(struct mc_rdma_device *device, uint8_t port, bool active);
+void mc_rdma_device_note_gone(struct mc_rdma_device *device);
+
 /** "10.0.0.7" or "fe80::1". Returns out; @p cap at least INET6_ADDRSTRLEN. */
 char *mc_rdma_address_print(const union mc_rdma_address *address, char *out, size_t cap);
 socklen_t mc_rdma_address_len(const union mc_rdma_address *address);
-
-/** Distance between two nodes as the kernel has it (10 is the same node); 10 if unknown. */
-unsigned mc_rdma_numa_distance(int from, int to);
-/** Node of the page at @p at; -1: unknown or not touched. */
-int mc_rdma_numa_node_of(const void *at);
 
 #endif

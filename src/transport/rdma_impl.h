@@ -12,6 +12,7 @@
 #define MC_TRANSPORT_RDMA_IMPL_H
 
 #include "transport/rdma_cm.h"
+#include "transport/rdma_events.h"
 #include "transport/rdma_qp.h"
 #include "transport/rdma_staging.h"
 #include "transport/rdma_wire.h"
@@ -29,8 +30,9 @@ struct mc_rdma {
     struct mc_rdma_devices *devices; /* held */
     struct mc_rdma_port ports[MC_RDMA_PORTS_MAX];
     unsigned ports_count;
-    unsigned sge_max;      /* what every device takes */
-    struct mc_rdma_cm *cm; /* owned; NULL until the first connection */
+    unsigned sge_max;                /* what every device takes */
+    struct mc_rdma_cm *cm;           /* owned; NULL until the first connection */
+    struct mc_rdma_watcher *watcher; /* owned */
     struct mc_rdma_staging staging;
     struct mc_list buckets[MC_RDMA_BUCKETS]; /* of peers */
     struct mc_list dirty;                    /* peers to be pumped */
@@ -70,10 +72,15 @@ struct mc_rdma_path {
     struct mc_rdma_peer *peer;
     const struct mc_rdma_port *port;
     struct mc_rdma_place place;
-    struct mc_rdma_conn *conn; /* owned; NULL: not connected */
-    unsigned failures;         /* in a row */
-    bool down;                 /* the last try to connect has failed */
-    uint64_t paused_until_ns;
+    struct mc_rdma_conn *conn;        /* owned; NULL: not connected */
+    unsigned failures;                /* in a row */
+    bool down;                        /* the last try to connect has failed */
+    bool worked;                      /* something has finished over it at some time */
+    bool troubled;                    /* it was said that it does not work */
+    uint64_t troubled_ns;             /* since when */
+    uint64_t paused_ns;               /* when its pause began; 0: it has none */
+    uint64_t looked_ns;               /* when its port was asked last whether it is up */
+    uint32_t mtu;                     /* of its last connection; 0: none yet */
     char why[200];                    /* what the last failure was */
     char name[MC_RDMA_PATH_NAME_LEN]; /* "mlx5_0>10.0.0.7", for messages */
 };
@@ -91,6 +98,7 @@ struct mc_rdma_peer {
     struct mc_list redo;    /* works whose connection was lost */
     unsigned reqs;
     struct mc_extent_ref ticket; /* of the last request: lets us in again while nobody may ask */
+    uint64_t used_ns;            /* when it was last asked for */
     uint64_t starved_since_ns;
     bool pumping, again;
 };
@@ -154,9 +162,25 @@ void mc_rdma_peer_pump(struct mc_rdma_peer *peer);
 bool mc_rdma_peer_look_after(struct mc_rdma_peer *peer, uint64_t now_ns);
 /** End every request with @p err. */
 void mc_rdma_peer_end_all(struct mc_rdma_peer *peer, mooncake_err err);
+/** Is any path connected? */
+bool mc_rdma_peer_is_up(const struct mc_rdma_peer *peer);
+
+/* ---- rdma_path.c ----------------------------------------------------------------------------- */
+
 /** Close the path's connection; its works are to be done again. With @p err the path has failed
  * (the sentence says why) and is paused if that was not the first time. */
 void mc_rdma_path_drop(struct mc_rdma_path *path, mooncake_err err);
+/** Until when it is left alone; UINT64_MAX: for good. */
+uint64_t mc_rdma_path_paused_until(const struct mc_rdma_path *path);
+/** Begin to connect, if it is not connected, not paused, and its port is up. */
+void mc_rdma_path_open(struct mc_rdma_path *path, uint64_t now_ns);
+/** It is connected. */
+void mc_rdma_path_up(struct mc_rdma_path *path);
+/** Something has finished over it: all is well. */
+void mc_rdma_path_proved(struct mc_rdma_path *path);
+/** A device has told something: end the connections that are of no use now, try those again that
+ * may be. */
+void mc_rdma_peer_hear(struct mc_rdma_peer *peer, const struct mc_rdma_event *event);
 
 /* ---- rdma_conn.c ----------------------------------------------------------------------------- */
 

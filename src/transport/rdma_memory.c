@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/option.h"
+#include "transport/rdma_numa.h"
 
 /* Parts of a segment: large enough that few keys say it all, small enough that several threads can
  * pin at once and progress can be seen. */

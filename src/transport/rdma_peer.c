@@ -5,10 +5,9 @@
  * - A path is one of our ports and one of the store's addresses. Each of our ports is paired with
  *   the address that has the longest prefix in common with its own, and so is each address that is
  *   left over: with a subnet per rail this finds the rails, elsewhere every pair is as good.
- * - The first loss of a connection is answered by connecting again at once: a store that restarts
- *   loses all of them. A path that fails again is paused, longer each time, and tried again by the
- *   next request after that. While all paths are down that request does not wait for it: it is
- *   refused, so that another transport does it at once, and the path comes back beside it.
+ * - A path that has failed is paused (rdma_path.c) and tried again by the next request after that.
+ *   While all paths are down that request does not wait for it: it is refused, so that another
+ *   transport does it at once, and the path comes back beside it.
  * - Works are given out one by one, each to the nearest path (by NUMA distance to the memory) with
  *   the fewest bytes under way: so large ops are striped and small ones spread.
  */
@@ -21,14 +20,13 @@
 #include "base/mem.h"
 #include "transport/peers.h"
 #include "transport/rdma_impl.h"
+#include "transport/rdma_numa.h"
 
-#define PAUSE_MS_MIN 100u
-#define PAUSE_MS_MAX 3000u
 /* A request that has lost so many connections goes to another transport. */
 #define LOSSES_MAX 4u
 #define STALL_MS_DEFAULT 6000u
 #define STAGING_WAIT_MS_DEFAULT 2000u
-/* How long it is remembered that a peer is down when nobody asks for it. */
+/* How long it is remembered that paths fail when nobody asks for them. */
 #define REMEMBER_NS (60 * MC_NS_PER_S)
 
 /* ---- paths ----------------------------------------------------------------------------------- */
@@ -125,6 +123,7 @@ static struct mc_rdma_peer *create_peer(struct mc_rdma *rdma, const struct mc_ta
     peer->rdma = rdma;
     peer->mount_id = target->mount_id;
     peer->right = right;
+    peer->used_ns = mc_monotonic_ns();
     (void)snprintf(peer->name, sizeof(peer->name), "%s", target->name);
     mc_list_init(&peer->bucket_node);
     mc_list_init(&peer->dirty_node);
@@ -146,6 +145,7 @@ mooncake_err mc_rdma_peer_get(struct mc_rdma *rdma, const struct mc_target *targ
     mc_list_for_each (node, bucket) {
         peer = MC_CONTAINER_OF(node, struct mc_rdma_peer, bucket_node);
         if (peer->mount_id == target->mount_id && peer->right == right) {
+            peer->used_ns = mc_monotonic_ns();
             *out = peer;
             return MOONCAKE_OK;
         }
@@ -179,45 +179,6 @@ void mc_rdma_peer_destroy(struct mc_rdma_peer *peer)
     mc_list_drop(&peer->dirty_node);
     mc_list_drop(&peer->starved_node);
     mc_free(peer);
-}
-
-static void pause_path(struct mc_rdma_path *path)
-{
-    unsigned shift = path->failures > 6 ? 6 : path->failures - 1;
-    uint64_t ms = (uint64_t)PAUSE_MS_MIN << shift;
-
-    ms = ms < PAUSE_MS_MAX ? ms : PAUSE_MS_MAX;
-    path->paused_until_ns = mc_monotonic_ns() + ms * MC_NS_PER_MS;
-    mc_log_warn("rdma.paused", "path=%s segment=%s failures=%u ms=%llu detail=\"%s\"", path->name,
-                path->peer->name, path->failures, (unsigned long long)ms, mooncake_last_error());
-}
-
-void mc_rdma_path_drop(struct mc_rdma_path *path, mooncake_err err)
-{
-    struct mc_rdma_conn *conn = path->conn;
-    bool was_up = conn != NULL && conn->state == MC_RDMA_CONN_UP;
-    bool was_idle = was_up && mc_rdma_qp_pending(conn->qp) == 0;
-
-    if (conn != NULL) {
-        mc_rdma_conn_destroy(conn);
-    }
-    if (err != MOONCAKE_OK) {
-        (void)snprintf(path->why, sizeof(path->why), "%s", mooncake_last_error());
-        path->failures += was_idle ? 0 : 1; /* the end of an idle connection is no failure */
-        path->down = !was_up;
-        if (was_up) {
-            mc_counter_add_owner(&path->peer->rdma->stats.reconnects, 1);
-        }
-        mc_peers_note_retry(path->peer->rdma->options.peers, path->peer->name);
-        if (!was_up || path->failures > 1) {
-            path->failures = path->failures == 0 ? 1 : path->failures;
-            pause_path(path);
-        } else {
-            mc_log_info("rdma.lost", "path=%s segment=%s detail=\"%s\"", path->name,
-                        path->peer->name, mooncake_last_error());
-        }
-    }
-    mc_rdma_pump_soon(path->peer);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -259,16 +220,28 @@ static bool any_conn(const struct mc_rdma_peer *peer)
     return false;
 }
 
+bool mc_rdma_peer_is_up(const struct mc_rdma_peer *peer)
+{
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        if (peer->paths[i].conn != NULL && peer->paths[i].conn->state == MC_RDMA_CONN_UP) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Until when all paths are paused; 0: one is not. */
 static uint64_t paused_until(const struct mc_rdma_peer *peer, uint64_t now_ns)
 {
     uint64_t first = UINT64_MAX;
 
     for (unsigned i = 0; i < peer->paths_count; i++) {
-        if (peer->paths[i].paused_until_ns <= now_ns) {
+        uint64_t until_ns = mc_rdma_path_paused_until(&peer->paths[i]);
+
+        if (until_ns <= now_ns) {
             return 0;
         }
-        first = peer->paths[i].paused_until_ns < first ? peer->paths[i].paused_until_ns : first;
+        first = until_ns < first ? until_ns : first;
     }
     return first;
 }
@@ -278,15 +251,7 @@ static void open_paths(struct mc_rdma_peer *peer)
     uint64_t now_ns = mc_monotonic_ns();
 
     for (unsigned i = 0; i < peer->paths_count; i++) {
-        struct mc_rdma_path *path = &peer->paths[i];
-
-        if (path->conn == NULL && path->paused_until_ns <= now_ns) {
-            mooncake_err err = mc_rdma_conn_open(path);
-
-            if (err != MOONCAKE_OK) {
-                mc_rdma_path_drop(path, err);
-            }
-        }
+        mc_rdma_path_open(&peer->paths[i], now_ns);
     }
 }
 
@@ -308,15 +273,13 @@ mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer)
     if (mc_rdma_peer_is_down(peer)) {
         open_paths(peer);
         return mc_err_set(MOONCAKE_ERPC,
-                          "segment %s: no RDMA path to it works (last tried: %s); it is tried "
-                          "again meanwhile",
-                          peer->name, peer->paths[0].name);
+                          "segment %s: no RDMA path to it works (last: %s); it is tried again "
+                          "meanwhile",
+                          peer->name, peer->paths[0].why);
     }
     if (until_ns > 0) {
-        return mc_err_set(
-            MOONCAKE_ERPC, "segment %s: no RDMA path to it works (%s%s); next try in %llu ms",
-            peer->name, peer->paths[0].why, peer->paths_count > 1 ? "; others failed, too" : "",
-            (unsigned long long)mc_left_ms(now_ns, until_ns));
+        return mc_err_set(MOONCAKE_ERPC, "segment %s: no RDMA path to it works (%s%s)", peer->name,
+                          peer->paths[0].why, peer->paths_count > 1 ? "; others failed, too" : "");
     }
     return MOONCAKE_OK;
 }
@@ -498,6 +461,16 @@ static void end_starved(struct mc_rdma_peer *peer, uint64_t now_ns)
                    wait_ms));
 }
 
+static bool any_troubled(const struct mc_rdma_peer *peer)
+{
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        if (peer->paths[i].troubled || peer->paths[i].down) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool mc_rdma_peer_look_after(struct mc_rdma_peer *peer, uint64_t now_ns)
 {
     for (unsigned i = 0; i < peer->paths_count; i++) {
@@ -505,8 +478,6 @@ bool mc_rdma_peer_look_after(struct mc_rdma_peer *peer, uint64_t now_ns)
     }
     end_starved(peer, now_ns);
     mc_rdma_peer_pump(peer);
-    if (mc_rdma_peer_is_down(peer)) {
-        now_ns = now_ns > REMEMBER_NS ? now_ns - REMEMBER_NS : 0;
-    }
-    return peer->reqs == 0 && !any_conn(peer) && paused_until(peer, now_ns) == 0;
+    return peer->reqs == 0 && !any_conn(peer) &&
+           (!any_troubled(peer) || now_ns > peer->used_ns + REMEMBER_NS);
 }

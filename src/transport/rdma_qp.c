@@ -321,8 +321,8 @@ void mc_rdma_qp_close(struct mc_rdma_qp **qp_ptr, void (*on_lost)(void *arg, voi
         return;
     }
     *qp_ptr = NULL;
-    (void)uv_poll_stop(&qp->poll); /* before its descriptor goes */
-    (void)uv_idle_stop(&qp->idle);
+    uv_close((uv_handle_t *)&qp->poll, free_qp); /* before its descriptor goes */
+    uv_close((uv_handle_t *)&qp->idle, free_qp);
     qp->idle_active = false;
     destroy_objects(qp);
     while (qp->finished < qp->added) {
@@ -333,8 +333,6 @@ void mc_rdma_qp_close(struct mc_rdma_qp **qp_ptr, void (*on_lost)(void *arg, voi
             on_lost(arg, work);
         }
     }
-    uv_close((uv_handle_t *)&qp->poll, free_qp);
-    uv_close((uv_handle_t *)&qp->idle, free_qp);
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -411,6 +409,11 @@ mooncake_err mc_rdma_qp_to_send(struct mc_rdma_qp *qp, struct rdma_cm_id *id, ui
 uint32_t mc_rdma_qp_number(const struct mc_rdma_qp *qp)
 {
     return qp->qp->qp_num;
+}
+
+bool mc_rdma_qp_is(const struct mc_rdma_qp *qp, const void *queue)
+{
+    return queue != NULL && (queue == (const void *)qp->qp || queue == (const void *)qp->cq);
 }
 
 unsigned mc_rdma_qp_sge_max(const struct mc_rdma_qp *qp)

@@ -47,6 +47,8 @@ mooncake_err mc_rdma_qp_open(struct mc_loop *loop, const struct mc_verbs *verbs,
 void mc_rdma_qp_close(struct mc_rdma_qp **qp, void (*on_lost)(void *arg, void *work), void *arg);
 
 uint32_t mc_rdma_qp_number(const struct mc_rdma_qp *qp);
+/** Is @p queue, of an event, the verbs' queue pair or completion queue of it? */
+bool mc_rdma_qp_is(const struct mc_rdma_qp *qp, const void *queue);
 /** The states on the way to a connection, as the connection manager has them for @p id. */
 mooncake_err mc_rdma_qp_to_init(struct mc_rdma_qp *qp, struct rdma_cm_id *id) MC_MUST_CHECK;
 /** @p mtu: bytes, the most that both ends take; *out_mtu is what it became. */

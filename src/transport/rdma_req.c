@@ -421,8 +421,10 @@ void mc_rdma_work_done(struct mc_rdma_work *work)
 
     work->conn->under_way -= work->len;
     work->conn->used_ns = mc_monotonic_ns();
-    work->conn->proved = true;
-    work->conn->path->failures = 0;
+    if (!work->conn->proved) {
+        work->conn->proved = true;
+        mc_rdma_path_proved(work->conn->path);
+    }
     work->conn = NULL;
     req->peer->rdma->moved += payload;
     if (work->chunk != NULL && req->op->right == MC_RIGHT_READ) {

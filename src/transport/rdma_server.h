@@ -34,7 +34,8 @@ struct mc_rdma_server_options {
 
 struct mc_rdma_server_stats {
     struct mc_counter accepted, refused, lost;
-    struct mc_gauge connections;
+    struct mc_counter port_losses; /* times that a port lost its link or its device went */
+    struct mc_gauge connections, ports_up;
 };
 
 /**

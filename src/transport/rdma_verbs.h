@@ -40,7 +40,10 @@
     X(struct ibv_qp *, create_qp, "ibv_create_qp",                                                 \
       (struct ibv_pd * pd, struct ibv_qp_init_attr * attr))                                        \
     X(int, modify_qp, "ibv_modify_qp", (struct ibv_qp * qp, struct ibv_qp_attr * attr, int mask))  \
-    X(int, destroy_qp, "ibv_destroy_qp", (struct ibv_qp * qp))
+    X(int, destroy_qp, "ibv_destroy_qp", (struct ibv_qp * qp))                                     \
+    X(int, get_async_event, "ibv_get_async_event",                                                 \
+      (struct ibv_context * context, struct ibv_async_event * out))                                \
+    X(void, ack_async_event, "ibv_ack_async_event", (struct ibv_async_event * event))
 
 #define MC_VERBS_LIBRDMACM(X)                                                                      \
     X(struct ibv_context **, get_devices, "rdma_get_devices", (int *out_count))                    \

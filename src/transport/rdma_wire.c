@@ -10,6 +10,8 @@
 
 #define MAGIC 0x524du /* "MR" */
 #define VERSION 1u
+#define REFUSAL_HEAD_LEN 8u
+#define HEADER_ALIGN 64u /* no extent's header crosses a multiple of it */
 
 static void put_head(uint8_t *out, uint8_t third)
 {
@@ -20,7 +22,11 @@ static void put_head(uint8_t *out, uint8_t third)
 
 static mooncake_err check_head(const uint8_t *bytes, size_t len, size_t need, const char *what)
 {
-    if (len < need || mc_load_u16(bytes) != MAGIC) {
+    if (len < need) {
+        return mc_err_set(MOONCAKE_ERPC, "rdma: the peer's %s has %zu bytes, fewer than %zu", what,
+                          len, need);
+    }
+    if (mc_load_u16(bytes) != MAGIC) {
         return mc_err_set(MOONCAKE_ERPC, "rdma: the peer's %s is none of Mooncake's", what);
     }
     if (bytes[2] != VERSION) {
@@ -55,13 +61,40 @@ mooncake_err mc_rdma_request_encode(const struct mc_rdma_request *request,
     return MOONCAKE_OK;
 }
 
-mooncake_err mc_rdma_request_decode(const uint8_t *bytes, size_t len, struct mc_rdma_request *out)
+/* What the capability does not vouch for, and what nobody reads yet. */
+static mooncake_err check_request(const uint8_t *bytes, size_t len)
 {
-    MC_TRY(check_head(bytes, len, MC_RDMA_REQUEST_LEN, "request"));
+    const unsigned both = MC_RIGHT_READ | MC_RIGHT_WRITE;
+
     if (bytes[3] != MC_RIGHT_READ && bytes[3] != MC_RIGHT_WRITE) {
         return mc_err_set(MOONCAKE_ERPC, "rdma: the peer asks for the unknown right %u",
                           (unsigned)bytes[3]);
     }
+    if (bytes[7] != 0) {
+        return mc_err_set(MOONCAKE_ERPC, "rdma: byte 7 of the peer's request is %u, not 0",
+                          (unsigned)bytes[7]);
+    }
+    for (size_t i = MC_RDMA_REQUEST_LEN; i < len; i++) {
+        if (bytes[i] != 0) {
+            return mc_err_set(MOONCAKE_ERPC, "rdma: the peer's request is longer than %u bytes",
+                              MC_RDMA_REQUEST_LEN);
+        }
+    }
+    if (bytes[4] == 0 || (bytes[4] & ~both) != 0) {
+        return mc_err_set(MOONCAKE_EINVAL, "rdma: the peer's extent has the unknown rights %u",
+                          (unsigned)bytes[4]);
+    }
+    if (bytes[5] >= bytes[6]) {
+        return mc_err_set(MOONCAKE_EINVAL, "rdma: the peer's extent is slice %u of %u",
+                          (unsigned)bytes[5], (unsigned)bytes[6]);
+    }
+    return MOONCAKE_OK;
+}
+
+mooncake_err mc_rdma_request_decode(const uint8_t *bytes, size_t len, struct mc_rdma_request *out)
+{
+    MC_TRY(check_head(bytes, len, MC_RDMA_REQUEST_LEN, "request"));
+    MC_TRY(check_request(bytes, len));
     out->right = (enum mc_rights)bytes[3];
     out->extent = (struct mc_extent_ref){
         .mount_id = mc_load_u64(bytes + 8),
@@ -104,7 +137,8 @@ mooncake_err mc_rdma_answer_decode(const uint8_t *bytes, size_t len, struct mc_r
     if (answer.parts == 0 || answer.parts > MC_RDMA_PARTS_MAX ||
         len < 32 + (size_t)4 * answer.parts || answer.len == 0 || answer.part_len == 0 ||
         answer.len > UINT64_MAX - answer.base ||
-        (answer.len - 1) / answer.part_len + 1 != answer.parts) {
+        (answer.len - 1) / answer.part_len + 1 != answer.parts ||
+        (answer.parts > 1 && answer.part_len % HEADER_ALIGN != 0)) {
         return mc_err_set(MOONCAKE_ERPC, "rdma: the store's answer makes no sense (%u parts)",
                           answer.parts);
     }
@@ -115,19 +149,35 @@ mooncake_err mc_rdma_answer_decode(const uint8_t *bytes, size_t len, struct mc_r
     return MOONCAKE_OK;
 }
 
-void mc_rdma_refusal_encode(mooncake_err err, uint8_t out[MC_RDMA_REFUSAL_LEN])
+size_t mc_rdma_refusal_encode(mooncake_err err, const char *text,
+                              uint8_t out[MC_RDMA_REFUSAL_LEN_MAX])
 {
-    put_head(out, 0);
+    size_t len = strnlen(text, MC_RDMA_REFUSAL_TEXT_MAX);
+
+    put_head(out, (uint8_t)len);
     mc_store_u32(out + 4, (uint32_t)err);
+    memcpy(out + REFUSAL_HEAD_LEN, text, len);
+    return REFUSAL_HEAD_LEN + len;
 }
 
-mooncake_err mc_rdma_refusal_decode(const uint8_t *bytes, size_t len)
+mooncake_err mc_rdma_refusal_decode(const uint8_t *bytes, size_t len,
+                                    char out_text[MC_RDMA_REFUSAL_TEXT_MAX + 1])
 {
+    size_t text_len;
     mooncake_err err;
 
-    if (check_head(bytes, len, MC_RDMA_REFUSAL_LEN, "refusal") != MOONCAKE_OK) {
+    out_text[0] = '\0';
+    if (len < REFUSAL_HEAD_LEN || mc_load_u16(bytes) != MAGIC) {
         return MOONCAKE_ERPC;
     }
+    text_len = bytes[3] < MC_RDMA_REFUSAL_TEXT_MAX ? bytes[3] : MC_RDMA_REFUSAL_TEXT_MAX;
+    text_len = text_len < len - REFUSAL_HEAD_LEN ? text_len : len - REFUSAL_HEAD_LEN;
+    for (size_t i = 0; i < text_len; i++) {
+        uint8_t c = bytes[REFUSAL_HEAD_LEN + i];
+
+        out_text[i] = c < ' ' || c > '~' || c == '"' || c == '\\' ? '?' : (char)c;
+    }
+    out_text[text_len] = '\0';
     err = mc_err_from_wire((int)mc_load_u32(bytes + 4));
     return err == MOONCAKE_OK ? MOONCAKE_ERPC : err;
 }

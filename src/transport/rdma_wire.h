@@ -16,8 +16,8 @@
  *    0 u16 magic  2 u8 version  3 u8 parts (1 to 40)  4 u32 MTU in bytes
  *    8 u64 address of the segment  16 u64 length  24 u64 length of a part (the last may be shorter)
  *   32 u32 key of each part
- * refusal (8 bytes)
- *    0 u16 magic  2 u8 version  3 u8 zero  4 i32 error number
+ * refusal (8 to 136 bytes; the same in every version, so that a program of another one can say why)
+ *    0 u16 magic  2 u8 version  3 u8 length of the text  4 i32 error number  8 text: the reason
  */
 #ifndef MC_TRANSPORT_RDMA_WIRE_H
 #define MC_TRANSPORT_RDMA_WIRE_H
@@ -32,7 +32,8 @@
 #define MC_RDMA_REQUEST_LEN 56u
 #define MC_RDMA_PARTS_MAX 40u
 #define MC_RDMA_ANSWER_LEN_MAX (32u + 4u * MC_RDMA_PARTS_MAX)
-#define MC_RDMA_REFUSAL_LEN 8u
+#define MC_RDMA_REFUSAL_TEXT_MAX 128u
+#define MC_RDMA_REFUSAL_LEN_MAX (8u + MC_RDMA_REFUSAL_TEXT_MAX)
 
 struct mc_rdma_request {
     struct mc_extent_ref extent;
@@ -49,7 +50,8 @@ struct mc_rdma_answer {
 /** EINVAL: a slice index or count beyond 255. */
 mooncake_err mc_rdma_request_encode(const struct mc_rdma_request *request,
                                     uint8_t out[MC_RDMA_REQUEST_LEN]) MC_MUST_CHECK;
-/** ERPC: not a request of ours; ENOTSUP: of another version. */
+/** May be longer if the rest is zero: the connection manager pads.
+ *  ERPC: not a request of ours; ENOTSUP: of another version; EINVAL: its extent makes no sense. */
 mooncake_err mc_rdma_request_decode(const uint8_t *bytes, size_t len,
                                     struct mc_rdma_request *out) MC_MUST_CHECK;
 
@@ -60,9 +62,13 @@ size_t mc_rdma_answer_encode(const struct mc_rdma_answer *answer,
 mooncake_err mc_rdma_answer_decode(const uint8_t *bytes, size_t len,
                                    struct mc_rdma_answer *out) MC_MUST_CHECK;
 
-void mc_rdma_refusal_encode(mooncake_err err, uint8_t out[MC_RDMA_REFUSAL_LEN]);
-/** The store's reason; ERPC if the bytes are none of ours. */
-mooncake_err mc_rdma_refusal_decode(const uint8_t *bytes, size_t len);
+/** Takes as much of @p text as fits. Returns the length. */
+size_t mc_rdma_refusal_encode(mooncake_err err, const char *text,
+                              uint8_t out[MC_RDMA_REFUSAL_LEN_MAX]);
+/** The store's error; ERPC if the bytes are none of ours. @p out_text: its reason, with nothing in
+ * it that does not belong on a line; "" if it gives none. */
+mooncake_err mc_rdma_refusal_decode(const uint8_t *bytes, size_t len,
+                                    char out_text[MC_RDMA_REFUSAL_TEXT_MAX + 1]);
 
 /** Part that holds byte @p at of the segment, and how many bytes it holds from there on. */
 unsigned mc_rdma_part_of(const struct mc_rdma_answer *answer, uint64_t at, uint64_t *out_left);

@@ -441,7 +441,8 @@ mooncake_err mooncake_client_peers(mooncake_client *client, mooncake_peer *out, 
                                             .gid_kind = "rocev2",
                                             .gid = "10.0.0.1",
                                             .gid_index = 3,
-                                            .mtu = 4096}}};
+                                            .mtu = 4096,
+                                            .state = "up"}}};
         (void)snprintf(out[0].segment, sizeof(out[0].segment), "%s", long_name);
     }
     *out_count = 1;

@@ -307,7 +307,8 @@ class Looks(unittest.TestCase):
         self.assertIn("went to another segment", out.decode())
         peers = json.loads(run("peers", "--json")[1])["peers"]
         self.assertEqual(peers[0]["paths"], [{"device": "mlx5_0", "gid_kind": "rocev2",
-                                              "gid": "10.0.0.1", "gid_index": 3, "mtu": 4096}])
+                                              "gid": "10.0.0.1", "gid_index": 3, "mtu": 4096,
+                                              "state": "up"}])
         self.assertEqual((peers[0]["transport"], peers[0]["retries"]), ("rdma", 3))
         for line in run("peers")[1].decode().split("\n"):
             self.assertLessEqual(len(line), 100)

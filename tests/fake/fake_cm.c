@@ -249,6 +249,7 @@ static int connect_to(struct rdma_cm_id *id, struct rdma_conn_param *param)
     }
     lock();
     me->qp_number = param->qp_num;
+    fake_device_of(id->verbs)->connects++;
     listener = find_listener(&me->remote);
     if (listener == NULL) {
         (void)push(me, RDMA_CM_EVENT_REJECTED, 8, NULL, 0, 0);

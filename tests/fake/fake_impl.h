@@ -13,10 +13,18 @@ struct fake_device {
     struct ibv_device device;
     struct ibv_context context;
     enum ibv_mtu mtu;
-    bool up, removed, hold, lie, keys_broken;
+    bool up, removed, hold, lie, keys_broken, events_ended;
     int fail_in; /* requests until one fails; -1: none */
     enum ibv_wc_status fail_status;
     uint64_t moved;
+    unsigned connects;     /* that were begun */
+    struct mc_list events; /* of struct fake_async */
+};
+
+/* An event of a device. What it names may not go before it is acknowledged. */
+struct fake_async {
+    struct mc_list node;
+    struct ibv_async_event event;
 };
 
 struct fake_mr {
@@ -58,6 +66,8 @@ struct fake_qp {
     unsigned access;
     uint32_t peer; /* number of the other queue pair */
     unsigned reads_max;
+    unsigned events_unacked; /* of it */
+    bool dead;               /* does nothing any more, and says nothing */
 };
 
 struct fake {
@@ -68,6 +78,7 @@ struct fake {
     uint64_t memlock, registered;
     uint32_t next_number;
     unsigned mute;
+    bool silent; /* completion channels never tell */
     int send_max;
 };
 
@@ -81,7 +92,12 @@ void fake_run(struct fake_qp *qp, unsigned max);
 void fake_break_qp(struct fake_qp *qp, enum ibv_wc_status status);
 void fake_set_verbs(struct mc_verbs *table);
 void fake_set_cm(struct mc_verbs *table);
+void fake_set_events(struct mc_verbs *table);
+/** Events of it that nobody has read go with it; with the mutex held. */
+void fake_drop_events(const struct fake_qp *qp);
 void fake_cm_remove(struct fake_device *device);
+/** Queue an event; with the mutex held. */
+void fake_push_async(struct fake_device *device, const struct ibv_async_event *event);
 void fake_signal(int fd);
 bool fake_unsignal(int fd);
 

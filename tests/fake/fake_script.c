@@ -5,7 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -32,6 +35,7 @@ void fake_verbs_install(void)
     fake.memlock = UINT64_MAX;
     fake.registered = 0;
     fake.mute = 0;
+    fake.silent = false;
     fake.send_max = 64;
     for (unsigned i = 0; i < FAKE_DEVICES; i++) {
         struct fake_device *device = &fake.devices[i];
@@ -41,16 +45,30 @@ void fake_verbs_install(void)
         device->mtu = IBV_MTU_4096;
         device->fail_in = -1;
         device->context.device = &device->device;
+        device->context.async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+        mc_list_init(&device->events);
         (void)snprintf(device->device.name, sizeof(device->device.name), "fake%u", i);
     }
     fake_set_verbs(&table);
     fake_set_cm(&table);
+    fake_set_events(&table);
     mc_verbs_replace(&table);
 }
 
 void fake_verbs_uninstall(void)
 {
     mc_verbs_replace(NULL);
+    for (unsigned i = 0; i < FAKE_DEVICES; i++) {
+        while (!mc_list_empty(&fake.devices[i].events)) {
+            struct fake_async *async =
+                mc_list_first(&fake.devices[i].events, struct fake_async, node);
+
+            mc_list_drop(&async->node);
+            free(async);
+        }
+        (void)close(fake.devices[i].context.async_fd);
+    }
+    assert_int_equal(fake.counts.events_acked, fake.counts.events_told);
     assert_int_equal(fake.counts.pds, 0);
     assert_int_equal(fake.counts.mrs, 0);
     assert_int_equal(fake.counts.channels, 0);
@@ -121,6 +139,13 @@ void fake_set_link(unsigned device, bool up)
     unlock();
 }
 
+void fake_silence_channels(bool silent)
+{
+    lock();
+    fake.silent = silent;
+    unlock();
+}
+
 void fake_remove(unsigned device)
 {
     lock();
@@ -181,6 +206,16 @@ unsigned fake_qps_of(unsigned device)
 
         count += fake_device_of(qp->qp.context) == &fake.devices[device] ? 1 : 0;
     }
+    unlock();
+    return count;
+}
+
+unsigned fake_connects(unsigned device)
+{
+    unsigned count;
+
+    lock();
+    count = fake.devices[device].connects;
     unlock();
     return count;
 }

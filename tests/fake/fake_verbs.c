@@ -2,6 +2,7 @@
 #include "fake_impl.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -300,6 +301,7 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *out)
     int n = 0;
 
     lock();
+    fake.counts.polls++;
     while (n < count && own->count > 0) {
         out[n++] = own->wcs[own->begin];
         own->begin = (own->begin + 1) % cq->cqe;
@@ -324,7 +326,7 @@ static void complete(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status stat
     }
     cq->wcs[(cq->begin + cq->count++) % cq->cq.cqe] =
         (struct ibv_wc){.wr_id = wr_id, .status = status, .qp_num = qp->qp.qp_num};
-    if (cq->armed) {
+    if (cq->armed && !fake.silent) {
         cq->armed = false;
         mc_list_add_tail(&MC_CONTAINER_OF(cq->cq.channel, struct fake_channel, channel)->events,
                          &cq->node);
@@ -407,6 +409,12 @@ static int destroy_qp(struct ibv_qp *qp)
     struct fake_qp *own = MC_CONTAINER_OF(qp, struct fake_qp, qp);
 
     lock();
+    while (own->events_unacked > 0) { /* as libibverbs does */
+        unlock();
+        (void)sched_yield();
+        lock();
+    }
+    fake_drop_events(own);
     while (!mc_list_empty(&own->requests)) {
         drop_request(mc_list_first(&own->requests, struct fake_request, node));
     }
@@ -476,7 +484,7 @@ void fake_run(struct fake_qp *qp, unsigned max)
 {
     struct fake_device *device = fake_device_of(qp->qp.context);
 
-    for (unsigned i = 0; i < max && !mc_list_empty(&qp->requests); i++) {
+    for (unsigned i = 0; i < max && !mc_list_empty(&qp->requests) && !qp->dead; i++) {
         struct fake_request *request = mc_list_first(&qp->requests, struct fake_request, node);
         enum ibv_wc_status status = IBV_WC_SUCCESS;
 

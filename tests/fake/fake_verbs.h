@@ -19,6 +19,9 @@ struct fake_counts {
     unsigned overflows;     /* requests beyond a queue's length: must stay 0 */
     unsigned under_way_max; /* the most requests that one queue pair ever had */
     unsigned registered;    /* registrations so far */
+    unsigned polls;         /* calls of poll_cq so far */
+    unsigned events_told;   /* events of devices that were read */
+    unsigned events_acked;  /* of which so many were acknowledged */
 };
 struct fake_counts fake_counts(void);
 
@@ -33,6 +36,17 @@ void fake_fail_nth(unsigned device, unsigned nth, enum ibv_wc_status status);
 void fake_lie_once(unsigned device);
 /** Pull the cable: what is posted ends with RETRY_EXC, whoever connects hears nothing. */
 void fake_set_link(unsigned device, bool up);
+/** The same, and the device tells: its port has lost its link, or has it again. */
+void fake_set_port(unsigned device, bool up);
+/** The device tells of itself, such as IBV_EVENT_DEVICE_FATAL; port 1. */
+void fake_tell(unsigned device, enum ibv_event_type type);
+/** The device tells of each of its queue pairs, such as IBV_EVENT_QP_FATAL or IBV_EVENT_CQ_ERR,
+ * which do nothing more from now on. */
+void fake_tell_queues(unsigned device, enum ibv_event_type type);
+/** Nothing can be read any more of what the device tells (the kernel has taken it away). */
+void fake_end_events(unsigned device);
+/** Completion channels tell nobody that there are completions. */
+void fake_silence_channels(bool silent);
 /** Take the device away. */
 void fake_remove(unsigned device);
 /** Registering more than so many bytes in all fails with ENOMEM. */
@@ -46,5 +60,7 @@ void fake_set_send_max(int send_max);
 /** Bytes that READ and WRITE of @p device have moved. */
 uint64_t fake_moved(unsigned device);
 unsigned fake_qps_of(unsigned device);
+/** Connections that were asked for from @p device. */
+unsigned fake_connects(unsigned device);
 
 #endif

@@ -109,6 +109,7 @@ static json_t *paths_json(const mooncake_peer *peer)
         mc_json_set(item, "gid", mc_json_text(path->gid));
         mc_json_set(item, "gid_index", mc_json_number(path->gid_index));
         mc_json_set(item, "mtu", mc_json_number(path->mtu));
+        mc_json_set(item, "state", mc_json_text(path->state));
         mc_json_append(paths, item);
     }
     return paths;
