@@ -2,7 +2,7 @@
  * What operators ask: the pool, its segments and members, one key, where the bytes are.
  *
  * Shows: mooncake_admin_status mooncake_admin_segments mooncake_admin_clients mooncake_admin_key
- *        mooncake_admin_space mooncake_admin_config
+ *        mooncake_admin_space mooncake_admin_config mooncake_admin_options
  *
  * Prints:
  *     capacity 64 MiB in 1 segment, 1 key
@@ -11,6 +11,7 @@
  *     key: readable, 5 bytes, 1 copy
  *     the books agree: all is free but 128 bytes
  *     rpc_port = ...
+ *     client_ttl = 10s, counted in s
  */
 #include <mooncake/admin.h>
 #include <stdio.h>
@@ -48,6 +49,14 @@ static void show_option(void *arg, const char *name, const char *value, const ch
     }
 }
 
+static void show_ttl(void *arg, const mooncake_option_status *option)
+{
+    (void)arg;
+    if (strcmp(option->name, "client_ttl") == 0) {
+        printf("%s = %s, counted in %s\n", option->name, option->value, option->unit);
+    }
+}
+
 static mooncake_err show_all(mooncake_client *client)
 {
     mooncake_pool_status pool = {.struct_size = sizeof(pool)};
@@ -76,6 +85,9 @@ static mooncake_err show_all(mooncake_client *client)
     }
     if (err == MOONCAKE_OK) {
         err = mooncake_admin_config(client, 0, show_option, NULL);
+    }
+    if (err == MOONCAKE_OK) {
+        err = mooncake_admin_options(client, 0, show_ttl, NULL);
     }
     return err;
 }

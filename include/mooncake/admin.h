@@ -21,6 +21,7 @@ typedef struct mooncake_pool_status {
     uint64_t master_epoch;
     char master_program[64];
     uint64_t puts, gets; /**< objects that became readable; keys asked for to be read */
+    uint64_t removed;    /**< objects removed on request */
 } mooncake_pool_status;
 
 /**
@@ -31,14 +32,27 @@ typedef struct mooncake_pool_status {
 MOONCAKE_API mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
                                                 mooncake_pool_status *out_status);
 
-/** One mounted segment. state: "ok", "draining", "suspect" or "gone". */
+/** One mounted segment. state: "ok", "draining", "suspect" or "gone". Bytes from evictable to
+ * parked are as in mooncake_space_status and add up to used. excluded says why nothing new is
+ * placed there:
+ * "" (it is), "leaving" (its store leaves by itself, in excluded_ms), "drained" (by an operator),
+ * "unreachable" (clients reported so, excluded_ms ago) or "lost" (its mount ended, excluded_ms
+ * ago).
+ */
 typedef struct mooncake_segment_status {
     const char *name, *host, *addresses, *state;
     uint64_t mount_id, client_id, len, used, largest_free_extent, extents;
+    uint64_t evictable, leased, soft_pinned, hard_pinned, writing, parked;
+    uint64_t next_lease_ms;    /**< until the first of its leases ends; 0: there is none */
+    uint64_t next_lease_bytes; /**< that eviction can take then */
+    const char *excluded;
+    uint64_t excluded_ms;
+    uint64_t ping_age_ms; /**< since its store was heard of */
 } mooncake_segment_status;
 
 typedef void (*mooncake_segment_cb)(void *arg, const mooncake_segment_status *segment);
-/** Mounted segments, and lost ones that are still being swept. */
+/** Mounted segments in the order of their mounting, and lost ones that are still being swept. When
+ * it fails, some may have been told. */
 MOONCAKE_API mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_ms,
                                                   mooncake_segment_cb each, void *arg);
 
@@ -50,7 +64,8 @@ typedef struct mooncake_client_status {
 } mooncake_client_status;
 
 typedef void (*mooncake_client_cb)(void *arg, const mooncake_client_status *status);
-/** Clients and stores that ping the master. */
+/** Clients and stores that ping the master, in the order of their coming. When it fails, some may
+ * have been told. */
 MOONCAKE_API mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms,
                                                  mooncake_client_cb each, void *arg);
 
@@ -231,6 +246,23 @@ MOONCAKE_API mooncake_err mooncake_admin_config(mooncake_client *client, uint32_
                                                              const char *value, const char *source,
                                                              const char *help),
                                                 void *arg);
+
+/** One option of the master. */
+typedef struct mooncake_option_status {
+    const char *name, *value, *default_value, *help;
+    const char *source; /**< "default", "file PATH", "environment NAME" or "flag" */
+    const char *unit;   /**< of a number without one: "ms", "bytes"; "": it has none */
+} mooncake_option_status;
+
+/**
+ * Effective configuration of the master, as mooncake_admin_config() with more to each option.
+ *
+ * @param each  runs once an option
+ */
+MOONCAKE_API mooncake_err mooncake_admin_options(mooncake_client *client, uint32_t timeout_ms,
+                                                 void (*each)(void *arg,
+                                                              const mooncake_option_status *option),
+                                                 void *arg);
 
 #ifdef __cplusplus
 }

@@ -134,6 +134,19 @@ mooncake_err mc_option_assign(struct mc_options *options, size_t index, const ch
     return MOONCAKE_OK;
 }
 
+/* The default in the form in which values are shown. */
+static mooncake_err keep_default(struct mc_options *options, size_t index)
+{
+    char number[MC_OPTION_VALUE_CAP];
+    char *list = NULL;
+    const char *text = mc_option_value_text(&options->table[index], options->target, number,
+                                            sizeof(number), &list);
+
+    options->states[index].default_value = mc_strndup(text, strlen(text));
+    mc_free(list);
+    return options->states[index].default_value == NULL ? MOONCAKE_ENOMEM : MOONCAKE_OK;
+}
+
 static mooncake_err set_default(struct mc_options *options, size_t index)
 {
     const struct mc_option *option = &options->table[index];
@@ -152,7 +165,7 @@ static mooncake_err set_default(struct mc_options *options, size_t index)
         err = mc_option_value_set(option, options->target, "");
     }
     MC_ASSERT(err == MOONCAKE_OK || err == MOONCAKE_ENOMEM);
-    return err;
+    return err == MOONCAKE_OK ? keep_default(options, index) : err;
 }
 
 mooncake_err mc_options_create(const char *program, const struct mc_option *table, size_t count,
@@ -194,6 +207,7 @@ void mc_options_destroy(struct mc_options **options)
     for (size_t i = 0; i < o->count; i++) {
         mc_option_value_clear(&o->table[i], o->target);
         mc_free(o->states[i].source);
+        mc_free(o->states[i].default_value);
     }
     mc_free(o->states);
     mc_free(o->config_path);
@@ -267,28 +281,30 @@ void mc_options_print_help(const struct mc_options *options, FILE *out, const ch
 }
 
 void mc_options_visit(const struct mc_options *options,
-                      void (*visit)(void *arg, const char *name, const char *value,
-                                    const char *source, const char *help),
-                      void *arg)
+                      void (*visit)(void *arg, const struct mc_option_view *view), void *arg)
 {
     for (size_t i = 0; i < options->count; i++) {
         const struct mc_option *option = &options->table[i];
-        const char *source = options->states[i].source;
+        const struct mc_option_state *state = &options->states[i];
         char number[MC_OPTION_VALUE_CAP];
         char *list = NULL;
-        const char *value =
-            mc_option_value_text(option, options->target, number, sizeof(number), &list);
+        struct mc_option_view const view = {
+            .name = option->name,
+            .value = mc_option_value_text(option, options->target, number, sizeof(number), &list),
+            .default_value = state->default_value,
+            .help = option->help,
+            .source = state->source == NULL ? "default" : state->source,
+            .unit = mc_option_unit(option),
+        };
 
-        visit(arg, option->name, value, source == NULL ? "default" : source, option->help);
+        visit(arg, &view);
         mc_free(list);
     }
 }
 
-static void print_one(void *arg, const char *name, const char *value, const char *source,
-                      const char *help)
+static void print_one(void *arg, const struct mc_option_view *view)
 {
-    (void)help;
-    (void)fprintf(arg, "%s = %s (%s)\n", name, value, source);
+    (void)fprintf(arg, "%s = %s (%s)\n", view->name, view->value, view->source);
 }
 
 void mc_options_print(const struct mc_options *options, FILE *out)

@@ -47,6 +47,7 @@ struct mc_option {
     const char *help;         /* a sentence with the unit, without a period */
     const char *alias;        /* another name for the same option, or NULL */
     uint64_t min, max;        /* allowed range of a number, in the field's unit; both 0: any */
+    const char *unit;         /* of a number without one: "us"; NULL: as the kind has it */
 };
 
 /* MC_OPTION(struct, field, kind, default, help [, .min = .., .max = .., .alias = ..]): what follows
@@ -93,14 +94,16 @@ bool mc_options_asked(const struct mc_options *options, const char *name);
 void mc_options_print_help(const struct mc_options *options, FILE *out, const char *synopsis);
 /** One line an option: name = value (source). */
 void mc_options_print(const struct mc_options *options, FILE *out);
-/**
- * Call @p visit for each option with its value as text and its source ("default",
- * "file /etc/x.json", "environment MOONCAKE_X", "flag"). Texts live until visit returns.
- */
+/* One option as it stands. Texts live until the visit returns. */
+struct mc_option_view {
+    const char *name, *value, *default_value, *help;
+    const char *source; /* "default", "file /etc/x.json", "environment MOONCAKE_X", "flag" */
+    const char *unit;   /* of a number without one: "ms"; "": it has none */
+};
+
+/** Call @p visit for each option. */
 void mc_options_visit(const struct mc_options *options,
-                      void (*visit)(void *arg, const char *name, const char *value,
-                                    const char *source, const char *help),
-                      void *arg);
+                      void (*visit)(void *arg, const struct mc_option_view *view), void *arg);
 
 /* The parsers themselves. On EINVAL *out is untouched; the sentence names neither option nor
  * source (the caller knows those): it is in mooncake_last_error(). */

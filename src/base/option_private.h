@@ -24,7 +24,8 @@ enum mc_option_level {
 
 struct mc_option_state {
     enum mc_option_level level;
-    char *source; /* owned; NULL stands for "default" */
+    char *source;        /* owned; NULL stands for "default" */
+    char *default_value; /* owned; as it is shown */
 };
 
 struct mc_options {
@@ -64,6 +65,8 @@ void mc_option_value_clear(const struct mc_option *option, void *target);
  * into *list, which the caller frees. */
 const char *mc_option_value_text(const struct mc_option *option, const void *target, char *out,
                                  size_t cap, char **list);
+/** Unit of a number without one; "": it has none. */
+const char *mc_option_unit(const struct mc_option *option);
 /** A word for help: "SIZE". */
 const char *mc_option_kind_word(enum mc_option_kind kind);
 

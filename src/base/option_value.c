@@ -295,6 +295,32 @@ const char *mc_option_value_text(const struct mc_option *option, const void *tar
     return out;
 }
 
+const char *mc_option_unit(const struct mc_option *option)
+{
+    if (option->unit != NULL) {
+        return option->unit;
+    }
+    switch (option->kind) {
+    case MC_OPTION_SIZE:
+        return "bytes";
+    case MC_OPTION_MS:
+        return "ms";
+    case MC_OPTION_SECONDS:
+        return "s";
+    case MC_OPTION_RATIO:
+        return "0..1";
+    case MC_OPTION_PORT:
+        return "port";
+    case MC_OPTION_BOOL:
+    case MC_OPTION_U32:
+    case MC_OPTION_U64:
+    case MC_OPTION_TEXT:
+    case MC_OPTION_TEXTS:
+        break;
+    }
+    return "";
+}
+
 const char *mc_option_kind_word(enum mc_option_kind kind)
 {
     switch (kind) {

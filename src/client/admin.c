@@ -96,6 +96,7 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
         COPY(master_epoch);
         COPY(puts);
         COPY(gets);
+        COPY(removed);
 #undef COPY
         (void)snprintf(status.master_program, sizeof(status.master_program), "%s", reply.program);
         status.struct_size = size;
@@ -105,6 +106,22 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
     return err;
 }
 
+static void add_space(const struct mc_space_reply *reply, mooncake_space_status *sums)
+{
+    sums->capacity += reply->capacity;
+    sums->free += reply->free;
+    sums->evictable += reply->evictable;
+    sums->leased += reply->leased;
+    sums->soft_pinned += reply->soft_pinned;
+    sums->hard_pinned += reply->hard_pinned;
+    sums->writing += reply->writing;
+    sums->parked += reply->parked;
+    sums->unplaceable += reply->unplaceable;
+    if (reply->largest_free > sums->largest_free) {
+        sums->largest_free = reply->largest_free;
+    }
+}
+
 mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_t timeout_ms,
                                   mooncake_space_status *out_space, char *out_mismatch,
                                   size_t mismatch_cap)
@@ -112,6 +129,7 @@ mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_
     struct mc_space_request request = {.recount = recount};
     struct mc_space_reply reply;
     struct mc_question question = {.method = MC_METHOD_SPACE, .request = &request, .reply = &reply};
+    mooncake_space_status sums = {0};
     struct mc_arena arena;
     uint64_t deadline_ns;
     mooncake_err err;
@@ -123,27 +141,24 @@ mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_
                           "out_space: struct_size is %zu; set it to sizeof(mooncake_space_status)",
                           out_space->struct_size);
     }
+    sums.struct_size = out_space->struct_size;
     mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
-    err = mc_admin_ask(client, deadline_ns, &question, &arena, "space");
-    if (err == MOONCAKE_OK) {
-        *out_space = (mooncake_space_status){
-            .struct_size = out_space->struct_size,
-            .capacity = reply.capacity,
-            .free = reply.free,
-            .evictable = reply.evictable,
-            .leased = reply.leased,
-            .soft_pinned = reply.soft_pinned,
-            .hard_pinned = reply.hard_pinned,
-            .writing = reply.writing,
-            .parked = reply.parked,
-            .unplaceable = reply.unplaceable,
-            .largest_free = reply.largest_free,
-        };
-        if (out_mismatch != NULL && mismatch_cap > 0) {
+    do {
+        mc_arena_reset(&arena);
+        err = mc_admin_ask(client, deadline_ns, &question, &arena, "space");
+        if (err != MOONCAKE_OK) {
+            break;
+        }
+        add_space(&reply, &sums);
+        if (request.cursor == 0 && out_mismatch != NULL && mismatch_cap > 0) {
             (void)snprintf(out_mismatch, mismatch_cap, "%s", reply.mismatch);
         }
-    }
+        request = (struct mc_space_request){.cursor = reply.cursor};
+    } while (request.cursor != 0);
     mc_arena_fini(&arena);
+    if (err == MOONCAKE_OK) {
+        *out_space = sums;
+    }
     return err;
 }
 
@@ -163,10 +178,53 @@ static const char *segment_state_name(uint32_t state)
     }
 }
 
+static const char *exclusion_name(uint32_t reason)
+{
+    static const char *const names[] = {
+        [MC_EXCLUDED_NOT] = "",
+        [MC_EXCLUDED_LEAVING] = "leaving",
+        [MC_EXCLUDED_DRAINED] = "drained",
+        [MC_EXCLUDED_REPORTED] = "unreachable",
+        [MC_EXCLUDED_LOST] = "lost",
+    };
+
+    return reason < MC_ARRAY_LEN(names) ? names[reason] : "unknown"; /* a newer master's */
+}
+
+static void hand_out_segment(const struct mc_segment_status *item, mooncake_segment_cb each,
+                             void *arg)
+{
+    mooncake_segment_status const status = {
+        .name = item->name,
+        .host = item->host,
+        .addresses = item->addresses,
+        .state = segment_state_name(item->state),
+        .mount_id = item->mount_id,
+        .client_id = item->client_id,
+        .len = item->len,
+        .used = item->used,
+        .largest_free_extent = item->largest_free_extent,
+        .extents = item->extents,
+        .evictable = item->evictable,
+        .leased = item->leased,
+        .soft_pinned = item->soft_pinned,
+        .hard_pinned = item->hard_pinned,
+        .writing = item->writing,
+        .parked = item->parked,
+        .next_lease_ms = item->next_lease_ms,
+        .next_lease_bytes = item->next_lease_bytes,
+        .excluded = exclusion_name(item->reason),
+        .excluded_ms = item->reason_ms,
+        .ping_age_ms = item->ping_age_ms,
+    };
+
+    each(arg, &status);
+}
+
 mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_ms,
                                      mooncake_segment_cb each, void *arg)
 {
-    struct mc_empty_request request = {0};
+    struct mc_list_request request = {0};
     struct mc_list_segments_reply reply;
     struct mc_question question = {
         .method = MC_METHOD_LIST_SEGMENTS, .request = &request, .reply = &reply};
@@ -175,25 +233,15 @@ mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_m
     mooncake_err err;
 
     MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
-    mc_arena_init(&arena, 0);
-    err = mc_admin_ask(client, deadline_ns, &question, &arena, "segments");
-    for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
-        const struct mc_segment_status *item = &reply.items[i];
-        mooncake_segment_status status = {
-            .name = item->name,
-            .host = item->host,
-            .addresses = item->addresses,
-            .state = segment_state_name(item->state),
-            .mount_id = item->mount_id,
-            .client_id = item->client_id,
-            .len = item->len,
-            .used = item->used,
-            .largest_free_extent = item->largest_free_extent,
-            .extents = item->extents,
-        };
-
-        each(arg, &status);
-    }
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    do {
+        mc_arena_reset(&arena);
+        err = mc_admin_ask(client, deadline_ns, &question, &arena, "segments");
+        for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
+            hand_out_segment(&reply.items[i], each, arg);
+        }
+        request.cursor = err == MOONCAKE_OK ? reply.cursor : 0;
+    } while (request.cursor != 0);
     mc_arena_fini(&arena);
     return err;
 }
@@ -212,10 +260,24 @@ static const char *role_name(uint32_t role)
     }
 }
 
+static void hand_out_client(const struct mc_client_status *item, mooncake_client_cb each, void *arg)
+{
+    mooncake_client_status const status = {
+        .host = item->host,
+        .program = item->program,
+        .role = role_name(item->role),
+        .client_id = item->client_id,
+        .ping_age_ms = item->ping_age_ms,
+        .segments = item->segments,
+    };
+
+    each(arg, &status);
+}
+
 mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms,
                                     mooncake_client_cb each, void *arg)
 {
-    struct mc_empty_request request = {0};
+    struct mc_list_request request = {0};
     struct mc_list_clients_reply reply;
     struct mc_question question = {
         .method = MC_METHOD_LIST_CLIENTS, .request = &request, .reply = &reply};
@@ -224,21 +286,15 @@ mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms
     mooncake_err err;
 
     MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
-    mc_arena_init(&arena, 0);
-    err = mc_admin_ask(client, deadline_ns, &question, &arena, "clients");
-    for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
-        const struct mc_client_status *item = &reply.items[i];
-        mooncake_client_status status = {
-            .host = item->host,
-            .program = item->program,
-            .role = role_name(item->role),
-            .client_id = item->client_id,
-            .ping_age_ms = item->ping_age_ms,
-            .segments = item->segments,
-        };
-
-        each(arg, &status);
-    }
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    do {
+        mc_arena_reset(&arena);
+        err = mc_admin_ask(client, deadline_ns, &question, &arena, "clients");
+        for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
+            hand_out_client(&reply.items[i], each, arg);
+        }
+        request.cursor = err == MOONCAKE_OK ? reply.cursor : 0;
+    } while (request.cursor != 0);
     mc_arena_fini(&arena);
     return err;
 }
@@ -406,25 +462,60 @@ mooncake_err mooncake_admin_key(mooncake_client *client, const char *key, uint32
     return err;
 }
 
+/* Ask for the configuration; what is in *out_reply lives in @p arena. */
+static mooncake_err ask_config(mooncake_client *client, uint32_t timeout_ms, bool callback_given,
+                               struct mc_arena *arena, struct mc_config_reply *out_reply)
+{
+    struct mc_empty_request request = {0};
+    struct mc_question question = {
+        .method = MC_METHOD_CONFIG, .request = &request, .reply = out_reply};
+    uint64_t deadline_ns;
+
+    MC_TRY(mc_admin_begin(client, timeout_ms, callback_given, &deadline_ns));
+    return mc_admin_ask(client, deadline_ns, &question, arena, "config");
+}
+
 mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
                                    void (*each)(void *arg, const char *name, const char *value,
                                                 const char *source, const char *help),
                                    void *arg)
 {
-    struct mc_empty_request request = {0};
     struct mc_config_reply reply;
-    struct mc_question question = {
-        .method = MC_METHOD_CONFIG, .request = &request, .reply = &reply};
     struct mc_arena arena;
-    uint64_t deadline_ns;
     mooncake_err err;
 
-    MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
     mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
-    err = mc_admin_ask(client, deadline_ns, &question, &arena, "config");
+    err = ask_config(client, timeout_ms, each != NULL, &arena, &reply);
     for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
         each(arg, reply.items[i].name, reply.items[i].value, reply.items[i].source,
              reply.items[i].help);
+    }
+    mc_arena_fini(&arena);
+    return err;
+}
+
+mooncake_err mooncake_admin_options(mooncake_client *client, uint32_t timeout_ms,
+                                    void (*each)(void *arg, const mooncake_option_status *option),
+                                    void *arg)
+{
+    struct mc_config_reply reply;
+    struct mc_arena arena;
+    mooncake_err err;
+
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    err = ask_config(client, timeout_ms, each != NULL, &arena, &reply);
+    for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
+        const struct mc_config_item *item = &reply.items[i];
+        mooncake_option_status const option = {
+            .name = item->name,
+            .value = item->value,
+            .default_value = item->default_value,
+            .source = item->source,
+            .unit = item->unit,
+            .help = item->help,
+        };
+
+        each(arg, &option);
     }
     mc_arena_fini(&arena);
     return err;

@@ -314,11 +314,5 @@ void mc_core_plant_fault(struct mc_core *core, enum mc_core_fault fault)
 
 uint64_t mc_core_table_bytes(const struct mc_core *core)
 {
-    uint64_t sum = mc_htab_bytes(core->objects.table);
-
-    mc_list_for_each (node, &core->segments.mounted) {
-        sum += sizeof(struct mc_segment) +
-               mc_extalloc_bytes(MC_CONTAINER_OF(node, struct mc_segment, node)->alloc);
-    }
-    return sum;
+    return mc_htab_bytes(core->objects.table);
 }

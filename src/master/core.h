@@ -43,6 +43,9 @@ struct mc_core_options {
 };
 void mc_core_options_init(struct mc_core_options *options);
 
+/* Items in one page of a list. */
+#define MC_PAGE_ITEMS_MAX 512u
+
 struct mc_core;
 
 /** @retval EINVAL an option out of range; the sentence names it. @p clock is borrowed. */
@@ -163,10 +166,20 @@ mooncake_err mc_core_report(struct mc_core *core, const struct mc_report_request
 mooncake_err mc_core_list_keys(struct mc_core *core, const struct mc_list_keys_request *request,
                                struct mc_arena *arena,
                                struct mc_list_keys_reply *out_reply) MC_MUST_CHECK;
-mooncake_err mc_core_list_segments(struct mc_core *core, struct mc_arena *arena,
+/** Segments in the order of their mounting, lost ones that are still being swept among them; each
+ * once. A page has at most MC_PAGE_ITEMS_MAX of them and takes no longer than a slice. */
+mooncake_err mc_core_list_segments(struct mc_core *core, const struct mc_list_request *request,
+                                   struct mc_arena *arena,
                                    struct mc_list_segments_reply *out_reply) MC_MUST_CHECK;
-mooncake_err mc_core_list_clients(struct mc_core *core, struct mc_arena *arena,
+/** The same of members, in the order of their coming. */
+mooncake_err mc_core_list_clients(struct mc_core *core, const struct mc_list_request *request,
+                                  struct mc_arena *arena,
                                   struct mc_list_clients_reply *out_reply) MC_MUST_CHECK;
+/** One mounted segment by its name. @retval ENOSEGMENT, without a sentence */
+mooncake_err mc_core_find_segment(struct mc_core *core, const char *name, struct mc_arena *arena,
+                                  struct mc_segment_status *out_status) MC_MUST_CHECK;
+/** Is this mount there, and not lost? */
+bool mc_core_is_mounted(const struct mc_core *core, uint64_t mount_id);
 /** reply->program is the caller's to fill. */
 void mc_core_pool_status(struct mc_core *core, struct mc_pool_status_reply *out_reply);
 /** Of request->keys[0], which must be the only one. @retval EBADKEY, ENOENT */
@@ -202,7 +215,12 @@ struct mc_core_space {
     uint64_t reading;      /* of replaced versions that somebody may be reading; a lease time */
     uint64_t unplaceable;  /* free, but in a segment that is draining or suspect */
     uint64_t largest_free; /* longest single extent; a part of free */
+    uint64_t books;        /* heap bytes of the segments' allocators; no part of capacity */
 };
+/** Add the next MC_PAGE_ITEMS_MAX segments to @p sums, which is zeroed at the start, as is *cursor;
+ * 0 in *cursor says that all were added. */
+void mc_core_space_page(struct mc_core *core, uint64_t *cursor, struct mc_core_space *sums);
+/** All in one go: 2 ms for 10,000 segments, so for tests. */
 void mc_core_space(struct mc_core *core, struct mc_core_space *out_space);
 
 /** Age of the oldest unfinished put in milliseconds; 0: there is none. */
@@ -234,7 +252,7 @@ mooncake_err mc_core_recount_start(struct mc_core *core, mc_core_recounted_cb do
 void mc_core_recount_pace(struct mc_core *core, unsigned visits);
 /** A request is being kept waiting as mc_core_*_wait_ms() said. */
 void mc_core_count_reuse_wait(struct mc_core *core);
-/** Heap bytes of tables and allocators (not of objects). */
+/** Heap bytes of the table of keys (not of objects, nor of segments: those are in the sums). */
 uint64_t mc_core_table_bytes(const struct mc_core *core);
 
 /* Planted faults, so that a test can show that the simulation finds each. Tests only. */

@@ -82,11 +82,11 @@ static const struct mc_option option_table[] = {
            "any, or local_first: on the writer's own host while a segment there has room"),
     OPTION(miss_history, U32, "65536",
            "keys that went, remembered for mooncakectl why-miss, 32 bytes each; 0: none",
-           .max = 1u << 24),
+           .max = 1u << 24, .unit = "keys"),
     OPTION(cluster_id, TEXT, "mooncake_cluster", "name of the pool, shown where its options are"),
     OPTION(log_level, TEXT, "info", "error, warn, info, debug or off"),
     OPTION(poll_us, U32, "0", "time to poll for work before sleeping, in microseconds",
-           .max = 1000000),
+           .max = 1000000, .unit = "us"),
 };
 
 /* ---- the configuration as an answer ---------------------------------------------------------- */
@@ -112,17 +112,18 @@ static const char *keep(struct config_listing *listing, const char *text)
     return copy;
 }
 
-static void list_option(void *arg, const char *name, const char *value, const char *source,
-                        const char *help)
+static void list_option(void *arg, const struct mc_option_view *view)
 {
     struct config_listing *listing = arg;
 
     MC_ASSERT(listing->reply.count < MC_ARRAY_LEN(listing->items));
     listing->items[listing->reply.count++] = (struct mc_config_item){
-        .name = keep(listing, name),
-        .value = keep(listing, value),
-        .source = keep(listing, source),
-        .help = keep(listing, help),
+        .name = keep(listing, view->name),
+        .value = keep(listing, view->value),
+        .source = keep(listing, view->source),
+        .help = keep(listing, view->help),
+        .default_value = keep(listing, view->default_value),
+        .unit = keep(listing, view->unit),
     };
 }
 

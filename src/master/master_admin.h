@@ -29,6 +29,15 @@ const char *mc_page_param(const struct mc_admin_request *request, struct mc_admi
 /** The tenant of a request: there is one, "default". False: answered with 404. */
 bool mc_page_tenant_ok(const struct mc_admin_request *request, struct mc_admin_reply *reply);
 
+/* One part of a list: the items from *cursor on, which is 0 at the start and after the last. They
+ * are counted in *count, which says whether a comma must come first. */
+typedef mooncake_err (*mc_page_items)(struct mc_core *core, struct mc_arena *arena,
+                                      uint64_t *cursor, size_t *count, struct mc_buf *out);
+/** Answer with a list, a part at a time: as JSON {"NAME":[...],"total_NAME":N}, or, where @p name
+ * is NULL, as text. */
+void mc_page_list(struct mc_master *master, struct mc_admin_reply *reply, const char *name,
+                  mc_page_items items);
+
 /* ---- handlers ------------------------------------------------------------------------------- */
 
 #define MC_ADMIN_HANDLER_LIST(X)                                                                   \

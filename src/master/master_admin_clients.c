@@ -8,12 +8,6 @@
 /* Lines of one part: some microseconds each. */
 #define CLIENTS_PER_PART 64u
 
-struct listing {
-    struct mc_arena arena; /* of the list, which is of one moment */
-    struct mc_list_clients_reply clients;
-    size_t next;
-};
-
 static const char *role_name(uint32_t role)
 {
     static const char *const names[] = {"", "client", "store", "tool"};
@@ -31,59 +25,26 @@ static json_t *client_json(const struct mc_client_status *client)
                      (int)client->segments, "ping_age_ms", (json_int_t)client->ping_age_ms);
 }
 
-static mooncake_err next_clients(void *state, struct mc_buf *out, bool *more)
+static mooncake_err next_clients(struct mc_core *core, struct mc_arena *arena, uint64_t *cursor,
+                                 size_t *count, struct mc_buf *out)
 {
-    static const char tail[] = "]}\n";
-    struct listing *listing = state;
-    unsigned i;
+    struct mc_list_request const request = {.cursor = *cursor, .items_max = CLIENTS_PER_PART};
+    struct mc_list_clients_reply clients;
 
-    if (listing->next == 0) {
-        char head[80];
-        int len = snprintf(head, sizeof(head), "{\"total_clients\":%zu,\"clients\":[",
-                           listing->clients.count);
-
-        MC_TRY(mc_buf_append(out, head, (size_t)len));
-    }
-    for (i = 0; i < CLIENTS_PER_PART && listing->next < listing->clients.count; i++) {
-        if (listing->next > 0) {
+    MC_TRY(mc_core_list_clients(core, &request, arena, &clients));
+    for (size_t i = 0; i < clients.count; i++) {
+        if ((*count)++ > 0) {
             MC_TRY(mc_buf_append(out, ",", 1));
         }
-        MC_TRY(mc_page_json_append(out, client_json(&listing->clients.items[listing->next])));
-        listing->next++;
+        MC_TRY(mc_page_json_append(out, client_json(&clients.items[i])));
     }
-    *more = listing->next < listing->clients.count;
-    return *more ? MOONCAKE_OK : mc_buf_append(out, tail, sizeof(tail) - 1);
-}
-
-static void free_listing(void *state)
-{
-    struct listing *listing = state;
-
-    mc_arena_fini(&listing->arena);
-    mc_free(listing);
+    *cursor = clients.cursor;
+    return MOONCAKE_OK;
 }
 
 void mc_page_clients_detail(void *arg, const struct mc_admin_request *request,
                             struct mc_admin_reply *reply)
 {
-    struct mc_master *master = arg;
-    struct listing *listing = mc_calloc(1, sizeof(*listing));
-    mooncake_err err = MOONCAKE_ENOMEM;
-
     (void)request;
-    if (listing != NULL) {
-        mc_arena_init(&listing->arena, 0);
-        err = mc_core_list_clients(master->core, &listing->arena, &listing->clients);
-    }
-    if (err != MOONCAKE_OK) {
-        if (listing != NULL) {
-            free_listing(listing);
-        }
-        mc_page_error(reply, err);
-        return;
-    }
-    reply->content_type = "application/json; charset=utf-8";
-    reply->part = next_clients;
-    reply->part_state = listing;
-    reply->part_free = free_listing;
+    mc_page_list(arg, reply, "clients", next_clients);
 }

@@ -128,3 +128,65 @@ bool mc_page_tenant_ok(const struct mc_admin_request *request, struct mc_admin_r
                                     "tenant_id: there are no tenants but \"default\" here"));
     return false;
 }
+
+/* ---- lists, in parts ------------------------------------------------------------------------ */
+
+struct list {
+    struct mc_core *core;
+    const char *name; /* NULL: plain text */
+    mc_page_items items;
+    uint64_t cursor;
+    size_t count;
+    bool begun;
+};
+
+static mooncake_err begin_list(const struct list *list, struct mc_buf *out)
+{
+    char text[128];
+    int const len = snprintf(text, sizeof(text), "{\"%s\":[", list->name);
+
+    return mc_buf_append(out, text, (size_t)len);
+}
+
+static mooncake_err end_list(const struct list *list, struct mc_buf *out)
+{
+    char text[128];
+    int const len = snprintf(text, sizeof(text), "],\"total_%s\":%zu}\n", list->name, list->count);
+
+    return mc_buf_append(out, text, (size_t)len);
+}
+
+static mooncake_err next_items(void *state, struct mc_buf *out, bool *more)
+{
+    struct list *list = state;
+    struct mc_arena arena;
+    mooncake_err err;
+
+    if (list->name != NULL && !list->begun) {
+        MC_TRY(begin_list(list, out));
+    }
+    list->begun = true;
+    mc_arena_init(&arena, 0);
+    err = list->items(list->core, &arena, &list->cursor, &list->count, out);
+    mc_arena_fini(&arena);
+    *more = list->cursor != 0;
+    return err == MOONCAKE_OK && !*more && list->name != NULL ? end_list(list, out) : err;
+}
+
+void mc_page_list(struct mc_master *master, struct mc_admin_reply *reply, const char *name,
+                  mc_page_items items)
+{
+    struct list *list = mc_calloc(1, sizeof(*list));
+
+    if (list == NULL) {
+        mc_page_error(reply, MOONCAKE_ENOMEM);
+        return;
+    }
+    *list = (struct list){.core = master->core, .name = name, .items = items};
+    if (name != NULL) {
+        reply->content_type = "application/json; charset=utf-8";
+    }
+    reply->part = next_items;
+    reply->part_state = list;
+    reply->part_free = mc_free;
+}

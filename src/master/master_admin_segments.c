@@ -19,44 +19,53 @@ static const char *state_name(uint32_t state)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static mooncake_err append_names(struct mc_core *core, struct mc_arena *arena, struct mc_buf *out)
+static mooncake_err next_names(struct mc_core *core, struct mc_arena *arena, uint64_t *cursor,
+                               size_t *count, struct mc_buf *out)
 {
+    struct mc_list_request const request = {.cursor = *cursor};
     struct mc_list_segments_reply segments;
-    size_t i;
 
-    MC_TRY(mc_core_list_segments(core, arena, &segments));
-    for (i = 0; i < segments.count; i++) {
+    MC_TRY(mc_core_list_segments(core, &request, arena, &segments));
+    for (size_t i = 0; i < segments.count; i++) {
         if (segments.items[i].state != MC_SEGMENT_GONE) {
             MC_TRY(mc_buf_append(out, segments.items[i].name, strlen(segments.items[i].name)));
             MC_TRY(mc_buf_append(out, "\n", 1));
         }
     }
+    *count += segments.count;
+    *cursor = segments.cursor;
     return MOONCAKE_OK;
 }
 
 void mc_page_all_segments(void *arg, const struct mc_admin_request *request,
                           struct mc_admin_reply *reply)
 {
-    struct mc_master *master = arg;
-    struct mc_arena arena;
-    mooncake_err err;
-
     (void)request;
-    mc_arena_init(&arena, 0);
-    err = append_names(master->core, &arena, &reply->body);
-    if (err != MOONCAKE_OK) {
-        mc_page_error(reply, err);
-    }
-    mc_arena_fini(&arena);
+    mc_page_list(arg, reply, NULL, next_names);
 }
 
 /* ---- details, in parts ---------------------------------------------------------------------- */
 
-struct details {
-    struct mc_arena arena; /* of the list, which is of one moment */
-    struct mc_list_segments_reply segments;
-    size_t next;
-};
+static const char *exclusion_name(uint32_t reason)
+{
+    static const char *const names[] = {"", "leaving", "drained", "unreachable", "lost"};
+
+    return reason < MC_ARRAY_LEN(names) ? names[reason] : "";
+}
+
+/* What the C++ Mooncake does not tell: why it is full, and why nothing new is placed there. */
+static json_t *why_full_json(const struct mc_segment_status *s)
+{
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "free_bytes",
+        (json_int_t)(s->len - s->used), "largest_free_bytes", (json_int_t)s->largest_free_extent,
+        "evictable_bytes", (json_int_t)s->evictable, "leased_bytes", (json_int_t)s->leased,
+        "soft_pinned_bytes", (json_int_t)s->soft_pinned, "hard_pinned_bytes",
+        (json_int_t)s->hard_pinned, "writing_bytes", (json_int_t)s->writing, "parked_bytes",
+        (json_int_t)s->parked, "next_lease_ms", (json_int_t)s->next_lease_ms, "next_lease_bytes",
+        (json_int_t)s->next_lease_bytes, "excluded", exclusion_name(s->reason), "excluded_ms",
+        (json_int_t)s->reason_ms, "ping_age_ms", (json_int_t)s->ping_age_ms);
+}
 
 static json_t *segment_json(const struct mc_segment_status *segment)
 {
@@ -65,95 +74,42 @@ static json_t *segment_json(const struct mc_segment_status *segment)
 
     (void)snprintf(mount_id, sizeof(mount_id), "%016llx", (unsigned long long)segment->mount_id);
     (void)snprintf(client_id, sizeof(client_id), "%016llx", (unsigned long long)segment->client_id);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s%, s:s, s:I, s:I, s:f}",
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s%, s:s, s:I, s:I, s:f, s:o}",
                      "segment_name", segment->name, "segment_id", mount_id, "client_id", client_id,
                      "base_address", (json_int_t)0, "size_bytes", (json_int_t)segment->len,
                      "size_human", mc_format_size(segment->len, size, sizeof(size)), "te_endpoint",
                      segment->addresses, "protocol", segment->addresses,
                      strcspn(segment->addresses, ":"), "status", state_name(segment->state),
                      "allocator_used_bytes", (json_int_t)segment->used, "allocator_capacity_bytes",
-                     (json_int_t)segment->len, "allocator_usage_percent", percent);
+                     (json_int_t)segment->len, "allocator_usage_percent", percent, "why_full",
+                     why_full_json(segment));
 }
 
-static mooncake_err next_details(void *state, struct mc_buf *out, bool *more)
+static mooncake_err next_details(struct mc_core *core, struct mc_arena *arena, uint64_t *cursor,
+                                 size_t *count, struct mc_buf *out)
 {
-    static const char tail[] = "]}\n";
-    struct details *details = state;
-    unsigned i;
+    struct mc_list_request const request = {.cursor = *cursor, .items_max = SEGMENTS_PER_PART};
+    struct mc_list_segments_reply segments;
 
-    if (details->next == 0) {
-        char head[80];
-        int len = snprintf(head, sizeof(head), "{\"total_segments\":%zu,\"segments\":[",
-                           details->segments.count);
-
-        MC_TRY(mc_buf_append(out, head, (size_t)len));
-    }
-    for (i = 0; i < SEGMENTS_PER_PART && details->next < details->segments.count; i++) {
-        if (details->next > 0) {
+    MC_TRY(mc_core_list_segments(core, &request, arena, &segments));
+    for (size_t i = 0; i < segments.count; i++) {
+        if ((*count)++ > 0) {
             MC_TRY(mc_buf_append(out, ",", 1));
         }
-        MC_TRY(mc_page_json_append(out, segment_json(&details->segments.items[details->next])));
-        details->next++;
+        MC_TRY(mc_page_json_append(out, segment_json(&segments.items[i])));
     }
-    *more = details->next < details->segments.count;
-    return *more ? MOONCAKE_OK : mc_buf_append(out, tail, sizeof(tail) - 1);
-}
-
-static void free_details(void *state)
-{
-    struct details *details = state;
-
-    mc_arena_fini(&details->arena);
-    mc_free(details);
+    *cursor = segments.cursor;
+    return MOONCAKE_OK;
 }
 
 void mc_page_segments_detail(void *arg, const struct mc_admin_request *request,
                              struct mc_admin_reply *reply)
 {
-    struct mc_master *master = arg;
-    struct details *details = mc_calloc(1, sizeof(*details));
-    mooncake_err err = MOONCAKE_ENOMEM;
-
     (void)request;
-    if (details != NULL) {
-        mc_arena_init(&details->arena, 0);
-        err = mc_core_list_segments(master->core, &details->arena, &details->segments);
-    }
-    if (err != MOONCAKE_OK) {
-        if (details != NULL) {
-            free_details(details);
-        }
-        mc_page_error(reply, err);
-        return;
-    }
-    reply->content_type = "application/json; charset=utf-8";
-    reply->part = next_details;
-    reply->part_state = details;
-    reply->part_free = free_details;
+    mc_page_list(arg, reply, "segments", next_details);
 }
 
 /* ---- one segment ---------------------------------------------------------------------------- */
-
-/* The mounted segment of a name. What *out points to lives in @p arena. */
-static mooncake_err find_segment(struct mc_core *core, const char *name, struct mc_arena *arena,
-                                 const struct mc_segment_status **out)
-{
-    struct mc_list_segments_reply segments;
-    size_t i;
-
-    MC_TRY(mc_core_list_segments(core, arena, &segments));
-    for (i = 0; i < segments.count; i++) {
-        if (segments.items[i].state != MC_SEGMENT_GONE &&
-            strcmp(segments.items[i].name, name) == 0) {
-            *out = &segments.items[i];
-            return MOONCAKE_OK;
-        }
-    }
-    return mc_err_set(MOONCAKE_ENOSEGMENT,
-                      "segment: \"%.255s\" is not mounted; "
-                      "/get_all_segments lists those that are",
-                      name);
-}
 
 static void print_use(struct mc_admin_reply *reply, const struct mc_segment_status *segment)
 {
@@ -179,7 +135,7 @@ static void answer_one(struct mc_master *master, const struct mc_admin_request *
                                      const struct mc_segment_status *segment))
 {
     const char *name = mc_page_param(request, reply, "segment", example);
-    const struct mc_segment_status *segment = NULL;
+    struct mc_segment_status segment;
     struct mc_arena arena;
     mooncake_err err;
 
@@ -188,10 +144,14 @@ static void answer_one(struct mc_master *master, const struct mc_admin_request *
     }
     mc_err_clear();
     mc_arena_init(&arena, 0);
-    err = find_segment(master->core, name, &arena, &segment);
+    err = mc_core_find_segment(master->core, name, &arena, &segment);
     if (err == MOONCAKE_OK) {
-        print(reply, segment);
+        print(reply, &segment);
     } else {
+        (void)mc_err_set(err,
+                         "segment: \"%.255s\" is not mounted; /get_all_segments lists those that "
+                         "are",
+                         name);
         mc_page_error(reply, err);
     }
     mc_arena_fini(&arena);

@@ -33,69 +33,69 @@ mooncake_err mc_metrics_gauge(struct mc_buf *out, const char *name, const char *
 
 /* ---- one number each: the table to add to ---------------------------------------------------- */
 
-static double uptime(struct mc_master *master)
+static double uptime(const struct mc_metrics_page *page)
 {
-    return (double)(mc_monotonic_ns() - master->started_ns) / 1e9;
+    return (double)(mc_monotonic_ns() - page->master->started_ns) / 1e9;
 }
 
-static double table_bytes(struct mc_master *master)
+static double table_bytes(const struct mc_metrics_page *page)
 {
-    return (double)mc_core_table_bytes(master->core);
+    return (double)(mc_core_table_bytes(page->master->core) + page->space.books);
 }
 
-static double connections(struct mc_master *master)
+static double connections(const struct mc_metrics_page *page)
 {
-    return (double)mc_gauge_get(&mc_rpc_server_stats(master->server)->connections);
+    return (double)mc_gauge_get(&mc_rpc_server_stats(page->master->server)->connections);
 }
 
-static double accepted(struct mc_master *master)
+static double accepted(const struct mc_metrics_page *page)
 {
-    return (double)mc_counter_get(&mc_rpc_server_stats(master->server)->accepted);
+    return (double)mc_counter_get(&mc_rpc_server_stats(page->master->server)->accepted);
 }
 
-static double undecodable(struct mc_master *master)
+static double undecodable(const struct mc_metrics_page *page)
 {
-    return (double)mc_counter_get(&master->metrics.undecodable);
+    return (double)mc_counter_get(&page->master->metrics.undecodable);
 }
 
-static double oldest_put(struct mc_master *master)
+static double oldest_put(const struct mc_metrics_page *page)
 {
-    return (double)mc_core_oldest_put_ms(master->core) / 1e3;
+    return (double)mc_core_oldest_put_ms(page->master->core) / 1e3;
 }
 
-static double self_stall(struct mc_master *master)
+static double self_stall(const struct mc_metrics_page *page)
 {
-    return (double)mc_counter_get(&mc_core_metrics(master->core)->stalled_ms) / 1e3;
+    return (double)mc_counter_get(&mc_core_metrics(page->master->core)->stalled_ms) / 1e3;
 }
 
-static double loop_turns(struct mc_master *master)
+static double loop_turns(const struct mc_metrics_page *page)
 {
-    return (double)mc_loop_stats(master->loop).turns;
+    return (double)mc_loop_stats(page->master->loop).turns;
 }
 
-static double poll_idle(struct mc_master *master)
+static double poll_idle(const struct mc_metrics_page *page)
 {
-    return (double)mc_loop_stats(master->loop).idle_poll_ns / 1e9;
+    return (double)mc_loop_stats(page->master->loop).idle_poll_ns / 1e9;
 }
 
-static double polls_found(struct mc_master *master)
+static double polls_found(const struct mc_metrics_page *page)
 {
-    return (double)mc_loop_stats(master->loop).polls_found;
+    return (double)mc_loop_stats(page->master->loop).polls_found;
 }
 
-static double polls_missed(struct mc_master *master)
+static double polls_missed(const struct mc_metrics_page *page)
 {
-    return (double)mc_loop_stats(master->loop).polls_missed;
+    return (double)mc_loop_stats(page->master->loop).polls_missed;
 }
 
-static double sleeps(struct mc_master *master)
+static double sleeps(const struct mc_metrics_page *page)
 {
-    return (double)mc_loop_stats(master->loop).sleeps;
+    return (double)mc_loop_stats(page->master->loop).sleeps;
 }
 
 static const struct row {
     const char *name, *type, *help;
-    double (*value)(struct mc_master *master);
+    double (*value)(const struct mc_metrics_page *page);
 } rows[] = {
     {"mooncake_master_uptime_seconds", "gauge", "Seconds since the start", uptime},
     {"mooncake_master_table_bytes", "gauge", "Heap bytes of tables and allocators", table_bytes},
@@ -125,7 +125,7 @@ static mooncake_err print_rows(struct mc_metrics_page *page, struct mc_buf *out,
     (void)again;
     for (i = 0; i < MC_ARRAY_LEN(rows); i++) {
         MC_TRY(mc_metric_print_head(out, rows[i].name, rows[i].type, rows[i].help));
-        MC_TRY(mc_metric_print_double(out, rows[i].name, NULL, rows[i].value(page->master)));
+        MC_TRY(mc_metric_print_double(out, rows[i].name, NULL, rows[i].value(page)));
     }
     return mc_admin_process_print(out, "mooncake_master");
 }
@@ -162,7 +162,7 @@ static mooncake_err print_core(struct mc_metrics_page *page, struct mc_buf *out,
 
         MC_TRY(mc_metrics_gauge(out, gauges[i].name, gauges[i].help, (uint64_t)mc_gauge_get(at)));
     }
-    return mc_metrics_print_core_known(page->master, out);
+    return mc_metrics_print_core_known(page, out);
 }
 
 static mooncake_err print_histograms(struct mc_metrics_page *page, struct mc_buf *out, bool *again)
@@ -192,12 +192,11 @@ static mooncake_err print_histograms(struct mc_metrics_page *page, struct mc_buf
 static mooncake_err print_space(struct mc_metrics_page *page, struct mc_buf *out, bool *again)
 {
     static const char name[] = "mooncake_master_protected_bytes";
-    struct mc_core_space space;
+    const struct mc_core_space space = page->space;
     const char *pair[3];
     size_t i;
 
     (void)again;
-    mc_core_space(page->master->core, &space);
     MC_TRY(
         mc_metrics_gauge(out, "mooncake_master_free_bytes", "Bytes that are free now", space.free));
     MC_TRY(mc_metrics_gauge(out, "mooncake_master_evictable_bytes",
@@ -231,9 +230,10 @@ static mooncake_err print_space(struct mc_metrics_page *page, struct mc_buf *out
 /* ---- the page -------------------------------------------------------------------------------- */
 
 static const mc_metrics_section sections[] = {
-    print_core,          print_histograms,         print_space,           print_rows,
-    mc_metrics_segments, mc_metrics_clients,       mc_metrics_methods,    mc_metrics_latency,
-    mc_metrics_rejected, mc_metrics_known_methods, mc_metrics_absent_ops, mc_metrics_absent,
+    mc_metrics_gather,  print_core,          print_histograms,         print_space,
+    print_rows,         mc_metrics_segments, mc_metrics_clients,       mc_metrics_methods,
+    mc_metrics_latency, mc_metrics_rejected, mc_metrics_known_methods, mc_metrics_absent_ops,
+    mc_metrics_absent,
 };
 
 static mooncake_err next_section(void *state, struct mc_buf *out, bool *more)
@@ -258,39 +258,15 @@ static void free_page(void *state)
     mc_free(page);
 }
 
-/* A lost segment that is still being swept has no lines: a store that came back may have mounted
- * its name again, and a name must not come twice. */
-static void drop_gone(struct mc_list_segments_reply *segments)
-{
-    size_t i, kept = 0;
-
-    for (i = 0; i < segments->count; i++) {
-        if (segments->items[i].state != MC_SEGMENT_GONE) {
-            segments->items[kept++] = segments->items[i];
-        }
-    }
-    segments->count = kept;
-}
-
 mooncake_err mc_master_metrics_begin(struct mc_master *master, struct mc_admin_reply *reply)
 {
     struct mc_metrics_page *page = mc_calloc(1, sizeof(*page));
-    mooncake_err err;
 
     if (page == NULL) {
         return MOONCAKE_ENOMEM;
     }
     page->master = master;
     mc_arena_init(&page->arena, 0);
-    err = mc_core_list_segments(master->core, &page->arena, &page->segments);
-    if (err == MOONCAKE_OK) {
-        err = mc_core_list_clients(master->core, &page->arena, &page->clients);
-    }
-    if (err != MOONCAKE_OK) {
-        free_page(page);
-        return err;
-    }
-    drop_gone(&page->segments);
     reply->part = next_section;
     reply->part_state = page;
     reply->part_free = free_page;

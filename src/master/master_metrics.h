@@ -15,9 +15,12 @@
 /* A page that is being made. */
 struct mc_metrics_page {
     struct mc_master *master;
-    struct mc_arena arena;                  /* of the lists, which are of the page's first moment */
+    struct mc_arena arena; /* of the lists, which are gathered first, a page at a time */
     struct mc_list_segments_reply segments; /* without those that are gone */
     struct mc_list_clients_reply clients;
+    size_t segments_max, clients_max; /* what the lists have room for */
+    struct mc_core_space space;       /* gathered too */
+    uint64_t space_cursor;
     unsigned section;
     size_t at; /* how far a long section has come; 0 at its start */
 };
@@ -38,8 +41,10 @@ const char *const *mc_metrics_label(const char *pair[3], const char *name, const
 /* ---- sections ------------------------------------------------------------------------------- */
 
 /* Counters and gauges of the core, under our names and the C++ Mooncake's: one moment. */
-mooncake_err mc_metrics_print_core_known(struct mc_master *master,
+mooncake_err mc_metrics_print_core_known(const struct mc_metrics_page *page,
                                          struct mc_buf *out) MC_MUST_CHECK;
+/* Gather the lists for the sections below. */
+mooncake_err mc_metrics_gather(struct mc_metrics_page *page, struct mc_buf *out, bool *again);
 mooncake_err mc_metrics_segments(struct mc_metrics_page *page, struct mc_buf *out, bool *again);
 mooncake_err mc_metrics_clients(struct mc_metrics_page *page, struct mc_buf *out, bool *again);
 mooncake_err mc_metrics_methods(struct mc_metrics_page *page, struct mc_buf *out, bool *again);

@@ -108,17 +108,9 @@ mooncake_err mc_metrics_absent_ops(struct mc_metrics_page *page, struct mc_buf *
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
-static uint64_t staging_bytes(struct mc_core *core)
+mooncake_err mc_metrics_print_core_known(const struct mc_metrics_page *page, struct mc_buf *out)
 {
-    struct mc_core_space space;
-
-    mc_core_space(core, &space);
-    return space.parked;
-}
-
-mooncake_err mc_metrics_print_core_known(struct mc_master *master, struct mc_buf *out)
-{
-    const struct mc_core_metrics *m = mc_core_metrics(master->core);
+    const struct mc_core_metrics *m = mc_core_metrics(page->master->core);
     uint64_t query_hits = mc_counter_get(&m->query_hits);
     uint64_t evicted_keys = mc_counter_get(&m->evicted_keys);
     uint64_t evicted_bytes = mc_counter_get(&m->evicted_bytes);
@@ -159,7 +151,7 @@ mooncake_err mc_metrics_print_core_known(struct mc_master *master, struct mc_buf
         {"master_put_start_release_cnt", "counter", "Attempts freed by the release timeout",
          mc_counter_get(&m->put_released)},
         {"master_put_start_discarded_staging_size", "gauge",
-         "Bytes that lost writers hold until they are freed", staging_bytes(master->core)},
+         "Bytes that lost writers hold until they are freed", page->space.parked},
         {"master_put_start_alloc_failures_total", "counter", "Puts refused for want of space",
          mc_counter_get(&m->put_rejected)},
         {"master_put_start_partial_allocations_total", "counter",

@@ -1,10 +1,110 @@
 /* Metrics of each segment and each member, in parts: a pool may have 65536 of either. */
 #include <stdio.h>
+#include <string.h>
 
 #include "master/master_metrics.h"
 
 /* Lines of one part: about a microsecond each. */
 #define LINES_PER_PART 256u
+
+/* ---- gathering ------------------------------------------------------------------------------ */
+
+/* Room for @p more items behind those in *items, which may move. */
+static mooncake_err reserve(struct mc_arena *arena, void **items, size_t item_len, size_t count,
+                            size_t more, size_t *max)
+{
+    size_t const wanted = count + more > 2 * *max ? count + more : 2 * *max;
+    void *grown;
+
+    if (count + more <= *max) {
+        return MOONCAKE_OK;
+    }
+    grown = mc_arena_array(arena, wanted, item_len);
+    if (grown == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    if (count > 0) {
+        memcpy(grown, *items, count * item_len);
+    }
+    *items = grown;
+    *max = wanted;
+    return MOONCAKE_OK;
+}
+
+static mooncake_err gather_segments(struct mc_metrics_page *page)
+{
+    struct mc_list_request const request = {.cursor = page->segments.cursor};
+    struct mc_list_segments_reply more;
+    void *items = page->segments.items;
+
+    MC_TRY(mc_core_list_segments(page->master->core, &request, &page->arena, &more));
+    MC_TRY(reserve(&page->arena, &items, sizeof(*more.items), page->segments.count, more.count,
+                   &page->segments_max));
+    page->segments.items = items;
+    page->segments.cursor = more.cursor;
+    for (size_t i = 0; i < more.count; i++) {
+        page->segments.items[page->segments.count++] = more.items[i];
+    }
+    return MOONCAKE_OK;
+}
+
+static mooncake_err gather_clients(struct mc_metrics_page *page)
+{
+    struct mc_list_request const request = {.cursor = page->clients.cursor};
+    struct mc_list_clients_reply more;
+    void *items = page->clients.items;
+
+    MC_TRY(mc_core_list_clients(page->master->core, &request, &page->arena, &more));
+    MC_TRY(reserve(&page->arena, &items, sizeof(*more.items), page->clients.count, more.count,
+                   &page->clients_max));
+    page->clients.items = items;
+    page->clients.cursor = more.cursor;
+    for (size_t i = 0; i < more.count; i++) {
+        page->clients.items[page->clients.count++] = more.items[i];
+    }
+    return MOONCAKE_OK;
+}
+
+/* A lost segment has no lines: a store that came back may have mounted its name again, also since
+ * the older mount was gathered, and a name must not come twice. */
+static void drop_gone(struct mc_metrics_page *page)
+{
+    struct mc_list_segments_reply *segments = &page->segments;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < segments->count; i++) {
+        if (mc_core_is_mounted(page->master->core, segments->items[i].mount_id)) {
+            segments->items[kept++] = segments->items[i];
+        }
+    }
+    segments->count = kept;
+}
+
+/* page->at is the stage: segments, clients, space, and what is gone by then. */
+mooncake_err mc_metrics_gather(struct mc_metrics_page *page, struct mc_buf *out, bool *again)
+{
+    (void)out;
+    *again = page->at < 3;
+    switch (page->at) {
+    case 0:
+        MC_TRY(gather_segments(page));
+        page->at += page->segments.cursor == 0 ? 1 : 0;
+        return MOONCAKE_OK;
+    case 1:
+        MC_TRY(gather_clients(page));
+        page->at += page->clients.cursor == 0 ? 1 : 0;
+        return MOONCAKE_OK;
+    case 2:
+        mc_core_space_page(page->master->core, &page->space_cursor, &page->space);
+        page->at += page->space_cursor == 0 ? 1 : 0;
+        return MOONCAKE_OK;
+    default:
+        drop_gone(page);
+        return MOONCAKE_OK;
+    }
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
 
 static mooncake_err print_used(struct mc_buf *out, const char *name, const char *const *labels,
                                const struct mc_segment_status *segment)

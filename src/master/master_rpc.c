@@ -231,15 +231,15 @@ static mooncake_err do_list_keys(struct mc_master *master, const union message *
 static mooncake_err do_list_segments(struct mc_master *master, const union message *request,
                                      struct mc_arena *arena, union message *reply)
 {
-    (void)request;
-    return mc_core_list_segments(master->core, arena, &reply->list_segments_reply);
+    return mc_core_list_segments(master->core, &request->list_segments_request, arena,
+                                 &reply->list_segments_reply);
 }
 
 static mooncake_err do_list_clients(struct mc_master *master, const union message *request,
                                     struct mc_arena *arena, union message *reply)
 {
-    (void)request;
-    return mc_core_list_clients(master->core, arena, &reply->list_clients_reply);
+    return mc_core_list_clients(master->core, &request->list_clients_request, arena,
+                                &reply->list_clients_reply);
 }
 
 static mooncake_err do_pool_status(struct mc_master *master, const union message *request,
@@ -266,11 +266,11 @@ static mooncake_err do_space(struct mc_master *master, const union message *requ
                              struct mc_arena *arena, union message *reply)
 {
     struct mc_space_reply *out = &reply->space_reply;
-    struct mc_core_space space;
+    struct mc_core_space space = {0};
+    uint64_t cursor = request->space_request.cursor;
 
-    (void)request;
     (void)arena;
-    mc_core_space(master->core, &space);
+    mc_core_space_page(master->core, &cursor, &space);
     *out = (struct mc_space_reply){
         .capacity = space.capacity,
         .free = space.free,
@@ -282,6 +282,7 @@ static mooncake_err do_space(struct mc_master *master, const union message *requ
         .parked = space.parked + space.reading,
         .unplaceable = space.unplaceable,
         .largest_free = space.largest_free,
+        .cursor = cursor,
         .mismatch = "",
     };
     return MOONCAKE_OK;

@@ -35,6 +35,7 @@ void mc_members_fini(struct mc_members *members)
         mc_members_drop(members, MC_CONTAINER_OF(node, struct mc_member, node));
     }
     mc_htab_destroy(&members->by_id);
+    mc_roster_fini(&members->roster);
 }
 
 struct mc_member *mc_members_find(const struct mc_members *members, uint64_t client_id)
@@ -77,6 +78,11 @@ static mooncake_err member_create(struct mc_members *members, const struct mc_me
     mc_list_init(&member->segments);
     if (member->host == NULL || member->program == NULL ||
         mc_htab_add(members->by_id, hash_id(member), member) != MOONCAKE_OK) {
+        member_free(member);
+        return MOONCAKE_ENOMEM;
+    }
+    if (mc_roster_add(&members->roster, member, &member->seq) != MOONCAKE_OK) {
+        mc_htab_drop(members->by_id, hash_id(member), member);
         member_free(member);
         return MOONCAKE_ENOMEM;
     }
@@ -128,6 +134,7 @@ void mc_members_drop(struct mc_members *members, struct mc_member *member)
     }
     mc_list_drop(&member->node);
     mc_htab_drop(members->by_id, hash_id(member), member);
+    mc_roster_drop(&members->roster, member->seq);
     MC_GAUGE(members->env, members, -1);
     member_free(member);
 }

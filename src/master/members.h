@@ -18,6 +18,7 @@ struct mc_member {
     uint32_t segments_count;
     struct mc_list segments; /* mc_segment.member_node */
     struct mc_list node;     /* in mc_members.by_ping */
+    uint64_t seq;            /* in the roster */
 };
 
 struct mc_members {
@@ -25,6 +26,7 @@ struct mc_members {
     struct mc_segments *segments;
     struct mc_htab *by_id;
     struct mc_list by_ping; /* longest silent first */
+    struct mc_roster roster;
 };
 
 struct mc_member_spec {

@@ -65,6 +65,27 @@ uint64_t mc_segment_leased(const struct mc_segments *segments, const struct mc_s
     return sum;
 }
 
+void mc_segment_next_lease(const struct mc_segments *segments, const struct mc_segment *segment,
+                           uint64_t *out_end_ns, uint64_t *out_bytes)
+{
+    uint64_t const now = mc_lease_bucket(segments, segments->env->now_ns);
+    uint64_t first = UINT64_MAX, bytes = 0;
+
+    for (unsigned klass = 0; klass < MC_ARRAY_LEN(segment->leased); klass++) {
+        const struct mc_lease_ring *ring = &segment->leased[klass];
+
+        for (unsigned i = 0; i < MC_LEASE_BUCKETS; i++) {
+            if (ring->bytes[i] == 0 || ring->number[i] < now || ring->number[i] > first) {
+                continue;
+            }
+            bytes = ring->number[i] < first ? ring->bytes[i] : bytes + ring->bytes[i];
+            first = ring->number[i];
+        }
+    }
+    *out_bytes = bytes;
+    *out_end_ns = bytes == 0 ? UINT64_MAX : (first + 1) * bucket_width_ns(segments);
+}
+
 void mc_segments_lease_move(struct mc_segments *segments, struct mc_extent *extent,
                             uint64_t old_end_ns, uint64_t new_end_ns)
 {

@@ -65,6 +65,7 @@ void mc_segments_fini(struct mc_segments *segments)
     }
     mc_htab_destroy(&segments->by_mount);
     mc_htab_destroy(&segments->by_name);
+    mc_roster_fini(&segments->roster);
     mc_free(segments->placeable);
     segments->placeable = NULL;
 }
@@ -210,6 +211,10 @@ mooncake_err mc_segments_add(struct mc_segments *segments, const struct mc_segme
     if (err != MOONCAKE_OK) {
         goto drop_mount;
     }
+    err = mc_roster_add(&segments->roster, segment, &segment->seq);
+    if (err != MOONCAKE_OK) {
+        goto drop_name;
+    }
     mc_list_add_tail(&segments->mounted, &segment->node);
     MC_GAUGE(segments->env, segments, 1);
     MC_GAUGE(segments->env, capacity_bytes, mc_extalloc_capacity(segment->alloc));
@@ -221,6 +226,8 @@ mooncake_err mc_segments_add(struct mc_segments *segments, const struct mc_segme
     *out = segment;
     return MOONCAKE_OK;
 
+drop_name:
+    mc_htab_drop(segments->by_name, hash_name(segment), segment);
 drop_mount:
     mc_htab_drop(segments->by_mount, hash_mount(segment), segment);
 free_segment:
@@ -275,6 +282,7 @@ void mc_segments_destroy(struct mc_segments *segments, struct mc_segment *segmen
     MC_ASSERT(segment->state == MC_SEGMENT_GONE);
     MC_ASSERT(segment->extents == 0);
     mc_list_drop(&segment->node);
+    mc_roster_drop(&segments->roster, segment->seq);
     MC_GAUGE(segments->env, gone_segments, -1);
     segment_free(segment);
 }

@@ -11,6 +11,7 @@
 #include "master/env.h"
 #include "master/object.h"
 #include "master/placement.h"
+#include "master/roster.h"
 
 /* Bytes under lease by the time the lease ends, in buckets of 1/8 of the lease time, so that the
  * sum of what is leased now is O(1) and at most 1/8 of a lease too careful. A lease reaches at
@@ -49,6 +50,7 @@ struct mc_segment {
     struct mc_list report_node; /* in reported */
     struct mc_list over_node;   /* in over */
 
+    uint64_t seq;            /* in the roster, until it is destroyed */
     uint32_t place_index;    /* in the placeable array, or MC_NOT_PLACEABLE */
     uint32_t recent;         /* recent placements that came here */
     uint64_t place_seq;      /* the allocation whose replica is here */
@@ -72,6 +74,7 @@ struct mc_segments {
     struct mc_core_env *env;
     struct mc_htab *by_mount, *by_name;
     struct mc_list mounted, gone;
+    struct mc_roster roster; /* of both, in the order of mounting */
     struct mc_list leaving;  /* DRAINING, by no order */
     struct mc_list reported; /* with a report that still counts */
     struct mc_list over;     /* above the watermark, or with a demand */
@@ -119,6 +122,10 @@ uint64_t mc_segment_free(const struct mc_segment *segment);
 /** Bytes of this class (PLAIN or SOFT) that are leased now; up to 1/8 lease too careful. */
 uint64_t mc_segment_leased(const struct mc_segments *segments, const struct mc_segment *segment,
                            enum mc_class klass);
+/** The first of its leases to end, and how many bytes eviction gets then; up to 1/8 lease too
+ * careful. Bytes 0: none is leased. */
+void mc_segment_next_lease(const struct mc_segments *segments, const struct mc_segment *segment,
+                           uint64_t *out_end_ns, uint64_t *out_bytes);
 /** Bytes that eviction could free now. */
 uint64_t mc_segment_evictable(const struct mc_segments *segments, const struct mc_segment *segment,
                               bool soft_too);

@@ -1,9 +1,6 @@
-/* What operators ask: keys, segments, clients, status, one key, configuration. */
+/* What operators ask: keys, status, one key, configuration. */
 #include "base/err.h"
 #include "wire/codec.h"
-
-/* Processes that may ping one master: as many as it takes connections. */
-#define CLIENTS_MAX MC_CONNECTIONS_MAX
 
 #define ROWS(rows_max) ((struct mc_codec_bounds){(rows_max), (rows_max)})
 
@@ -32,8 +29,6 @@ static mooncake_err decode_empty(const ProtobufCMessageDescriptor *type, const u
         return decode_empty(&mc__pb__##name##_request__descriptor, body, len, message);            \
     }
 
-EMPTY_REQUEST(list_segments)
-EMPTY_REQUEST(list_clients)
 EMPTY_REQUEST(pool_status)
 EMPTY_REQUEST(config)
 
@@ -99,226 +94,6 @@ mooncake_err mc_list_keys_decode_reply(const uint8_t *body, size_t len, struct m
     return MOONCAKE_OK;
 }
 
-/* ---- ListSegments ---------------------------------------------------------------------------- */
-
-static mooncake_err check_segment(const struct mc_segment_status *item)
-{
-    const struct mc_codec_text texts[] = {
-        {"segment_name", item->name, MC_SEGMENT_NAME_LEN_MAX},
-        {"host", item->host, MC_ADDR_LEN_MAX},
-        {"addresses", item->addresses, MC_ADDRESSES_LEN_MAX},
-    };
-
-    if (item->state < MC_SEGMENT_OK || item->state > MC_SEGMENT_GONE) {
-        return mc_err_set(MOONCAKE_EINVAL, "state: %u is not a segment's state", item->state);
-    }
-    return mc_codec_check_texts(texts, MC_ARRAY_LEN(texts));
-}
-
-static mooncake_err alloc_segments(struct mc_arena *scratch, size_t count,
-                                   Mc__Pb__ListSegmentsReply *pb)
-{
-    pb->segment_name = mc_arena_array(scratch, count, sizeof(*pb->segment_name));
-    pb->host = mc_arena_array(scratch, count, sizeof(*pb->host));
-    pb->addresses = mc_arena_array(scratch, count, sizeof(*pb->addresses));
-    pb->mount_id = mc_arena_array(scratch, count, sizeof(*pb->mount_id));
-    pb->client_id = mc_arena_array(scratch, count, sizeof(*pb->client_id));
-    pb->len = mc_arena_array(scratch, count, sizeof(*pb->len));
-    pb->used = mc_arena_array(scratch, count, sizeof(*pb->used));
-    pb->largest_free_extent = mc_arena_array(scratch, count, sizeof(*pb->largest_free_extent));
-    pb->extents = mc_arena_array(scratch, count, sizeof(*pb->extents));
-    pb->state = mc_arena_array(scratch, count, sizeof(*pb->state));
-    if (pb->segment_name == NULL || pb->host == NULL || pb->addresses == NULL ||
-        pb->mount_id == NULL || pb->client_id == NULL || pb->len == NULL || pb->used == NULL ||
-        pb->largest_free_extent == NULL || pb->extents == NULL || pb->state == NULL) {
-        return MOONCAKE_ENOMEM;
-    }
-    pb->n_segment_name = pb->n_host = pb->n_addresses = pb->n_mount_id = pb->n_client_id = count;
-    pb->n_len = pb->n_used = pb->n_largest_free_extent = pb->n_extents = pb->n_state = count;
-    return MOONCAKE_OK;
-}
-
-static mooncake_err fill_segments(struct mc_arena *scratch,
-                                  const struct mc_list_segments_reply *reply,
-                                  Mc__Pb__ListSegmentsReply *pb)
-{
-    size_t i;
-
-    MC_TRY(mc_codec_check_count("mount_id", reply->count, MC_SEGMENTS_MAX));
-    MC_TRY(alloc_segments(scratch, reply->count, pb));
-    for (i = 0; i < reply->count; i++) {
-        const struct mc_segment_status *item = &reply->items[i];
-
-        MC_TRY(check_segment(item));
-        pb->segment_name[i] = mc_codec_text_element(item->name);
-        pb->host[i] = mc_codec_text_element(item->host);
-        pb->addresses[i] = mc_codec_text_element(item->addresses);
-        pb->mount_id[i] = item->mount_id;
-        pb->client_id[i] = item->client_id;
-        pb->len[i] = item->len;
-        pb->used[i] = item->used;
-        pb->largest_free_extent[i] = item->largest_free_extent;
-        pb->extents[i] = item->extents;
-        pb->state[i] = item->state;
-    }
-    return MOONCAKE_OK;
-}
-
-mooncake_err mc_list_segments_encode_reply(const void *message, struct mc_buf *out)
-{
-    Mc__Pb__ListSegmentsReply pb = MC__PB__LIST_SEGMENTS_REPLY__INIT;
-    struct mc_arena scratch;
-    mooncake_err err;
-
-    mc_arena_init(&scratch, 0);
-    err = fill_segments(&scratch, message, &pb);
-    if (err == MOONCAKE_OK) {
-        err = mc_codec_pack(&pb.base, out);
-    }
-    mc_arena_fini(&scratch);
-    return err;
-}
-
-static mooncake_err check_segments_shape(const Mc__Pb__ListSegmentsReply *pb)
-{
-    size_t count = pb->n_mount_id;
-
-    MC_TRY(mc_codec_check_same("segment_name", pb->n_segment_name, count));
-    MC_TRY(mc_codec_check_same("host", pb->n_host, count));
-    MC_TRY(mc_codec_check_same("addresses", pb->n_addresses, count));
-    MC_TRY(mc_codec_check_same("client_id", pb->n_client_id, count));
-    MC_TRY(mc_codec_check_same("len", pb->n_len, count));
-    MC_TRY(mc_codec_check_same("used", pb->n_used, count));
-    MC_TRY(mc_codec_check_same("largest_free_extent", pb->n_largest_free_extent, count));
-    MC_TRY(mc_codec_check_same("extents", pb->n_extents, count));
-    return mc_codec_check_same("state", pb->n_state, count);
-}
-
-mooncake_err mc_list_segments_decode_reply(const uint8_t *body, size_t len, struct mc_arena *arena,
-                                           void *message)
-{
-    struct mc_list_segments_reply *reply = message;
-    const Mc__Pb__ListSegmentsReply *pb;
-    size_t i;
-
-    MC_TRY(mc_codec_unpack(&mc__pb__list_segments_reply__descriptor, body, len,
-                           ROWS(MC_SEGMENTS_MAX), arena, &pb));
-    MC_TRY(check_segments_shape(pb));
-    reply->count = pb->n_mount_id;
-    reply->items = mc_arena_array(arena, reply->count, sizeof(*reply->items));
-    if (reply->items == NULL) {
-        return MOONCAKE_ENOMEM;
-    }
-    for (i = 0; i < reply->count; i++) {
-        reply->items[i] = (struct mc_segment_status){
-            .name = pb->segment_name[i],
-            .host = pb->host[i],
-            .addresses = pb->addresses[i],
-            .mount_id = pb->mount_id[i],
-            .client_id = pb->client_id[i],
-            .len = pb->len[i],
-            .used = pb->used[i],
-            .largest_free_extent = pb->largest_free_extent[i],
-            .extents = pb->extents[i],
-            .state = pb->state[i],
-        };
-        MC_TRY(check_segment(&reply->items[i]));
-    }
-    return MOONCAKE_OK;
-}
-
-/* ---- ListClients ----------------------------------------------------------------------------- */
-
-static mooncake_err check_client(const struct mc_client_status *item)
-{
-    const struct mc_codec_text texts[] = {
-        {"host", item->host, MC_ADDR_LEN_MAX},
-        {"program", item->program, MC_PROGRAM_LEN_MAX},
-    };
-
-    return mc_codec_check_texts(texts, MC_ARRAY_LEN(texts));
-}
-
-static mooncake_err fill_clients(struct mc_arena *scratch,
-                                 const struct mc_list_clients_reply *reply,
-                                 Mc__Pb__ListClientsReply *pb)
-{
-    size_t count = reply->count, i;
-
-    MC_TRY(mc_codec_check_count("client_id", count, CLIENTS_MAX));
-    pb->client_id = mc_arena_array(scratch, count, sizeof(*pb->client_id));
-    pb->role = mc_arena_array(scratch, count, sizeof(*pb->role));
-    pb->host = mc_arena_array(scratch, count, sizeof(*pb->host));
-    pb->program = mc_arena_array(scratch, count, sizeof(*pb->program));
-    pb->ping_age_ms = mc_arena_array(scratch, count, sizeof(*pb->ping_age_ms));
-    pb->segments = mc_arena_array(scratch, count, sizeof(*pb->segments));
-    if (pb->client_id == NULL || pb->role == NULL || pb->host == NULL || pb->program == NULL ||
-        pb->ping_age_ms == NULL || pb->segments == NULL) {
-        return MOONCAKE_ENOMEM;
-    }
-    for (i = 0; i < count; i++) {
-        const struct mc_client_status *item = &reply->items[i];
-
-        MC_TRY(check_client(item));
-        pb->client_id[i] = item->client_id;
-        pb->role[i] = item->role;
-        pb->host[i] = mc_codec_text_element(item->host);
-        pb->program[i] = mc_codec_text_element(item->program);
-        pb->ping_age_ms[i] = item->ping_age_ms;
-        pb->segments[i] = item->segments;
-    }
-    pb->n_client_id = pb->n_role = pb->n_host = count;
-    pb->n_program = pb->n_ping_age_ms = pb->n_segments = count;
-    return MOONCAKE_OK;
-}
-
-mooncake_err mc_list_clients_encode_reply(const void *message, struct mc_buf *out)
-{
-    Mc__Pb__ListClientsReply pb = MC__PB__LIST_CLIENTS_REPLY__INIT;
-    struct mc_arena scratch;
-    mooncake_err err;
-
-    mc_arena_init(&scratch, 0);
-    err = fill_clients(&scratch, message, &pb);
-    if (err == MOONCAKE_OK) {
-        err = mc_codec_pack(&pb.base, out);
-    }
-    mc_arena_fini(&scratch);
-    return err;
-}
-
-mooncake_err mc_list_clients_decode_reply(const uint8_t *body, size_t len, struct mc_arena *arena,
-                                          void *message)
-{
-    struct mc_list_clients_reply *reply = message;
-    const Mc__Pb__ListClientsReply *pb;
-    size_t count, i;
-
-    MC_TRY(mc_codec_unpack(&mc__pb__list_clients_reply__descriptor, body, len, ROWS(CLIENTS_MAX),
-                           arena, &pb));
-    count = pb->n_client_id;
-    MC_TRY(mc_codec_check_same("role", pb->n_role, count));
-    MC_TRY(mc_codec_check_same("host", pb->n_host, count));
-    MC_TRY(mc_codec_check_same("program", pb->n_program, count));
-    MC_TRY(mc_codec_check_same("ping_age_ms", pb->n_ping_age_ms, count));
-    MC_TRY(mc_codec_check_same("segments", pb->n_segments, count));
-    reply->count = count;
-    reply->items = mc_arena_array(arena, count, sizeof(*reply->items));
-    if (reply->items == NULL) {
-        return MOONCAKE_ENOMEM;
-    }
-    for (i = 0; i < count; i++) {
-        reply->items[i] = (struct mc_client_status){.client_id = pb->client_id[i],
-                                                    .ping_age_ms = pb->ping_age_ms[i],
-                                                    .host = pb->host[i],
-                                                    .program = pb->program[i],
-                                                    .role = pb->role[i],
-                                                    .segments = pb->segments[i]};
-        MC_TRY(check_client(&reply->items[i]));
-    }
-    return MOONCAKE_OK;
-}
-
 /* ---- PoolStatus ------------------------------------------------------------------------------ */
 
 /* The numbers have the same names on both sides. */
@@ -337,6 +112,7 @@ mooncake_err mc_list_clients_decode_reply(const uint8_t *body, size_t len, struc
     X(put_rejected)                                                                                \
     X(puts)                                                                                        \
     X(gets)                                                                                        \
+    X(removed)                                                                                     \
     X(uptime_ms)                                                                                   \
     X(master_epoch)
 
@@ -455,6 +231,8 @@ static mooncake_err check_config(const struct mc_config_item *item)
         {"value", item->value, MC_CONFIG_TEXT_LEN_MAX},
         {"source", item->source, MC_CONFIG_TEXT_LEN_MAX},
         {"help", item->help, MC_CONFIG_TEXT_LEN_MAX},
+        {"default_value", item->default_value, MC_CONFIG_TEXT_LEN_MAX},
+        {"unit", item->unit, MC_CONFIG_TEXT_LEN_MAX},
     };
 
     return mc_codec_check_texts(texts, MC_ARRAY_LEN(texts));
@@ -464,7 +242,7 @@ mooncake_err mc_config_encode_reply(const void *message, struct mc_buf *out)
 {
     const struct mc_config_reply *reply = message;
     Mc__Pb__ConfigReply pb = MC__PB__CONFIG_REPLY__INIT;
-    char *texts[4][MC_CONFIG_ITEMS_MAX];
+    char *texts[6][MC_CONFIG_ITEMS_MAX];
     size_t i;
 
     MC_TRY(mc_codec_check_count("name", reply->count, MC_CONFIG_ITEMS_MAX));
@@ -474,12 +252,17 @@ mooncake_err mc_config_encode_reply(const void *message, struct mc_buf *out)
         texts[1][i] = mc_codec_text_element(reply->items[i].value);
         texts[2][i] = mc_codec_text_element(reply->items[i].source);
         texts[3][i] = mc_codec_text_element(reply->items[i].help);
+        texts[4][i] = mc_codec_text_element(reply->items[i].default_value);
+        texts[5][i] = mc_codec_text_element(reply->items[i].unit);
     }
     pb.name = texts[0];
     pb.value = texts[1];
     pb.source = texts[2];
     pb.help = texts[3];
+    pb.default_value = texts[4];
+    pb.unit = texts[5];
     pb.n_name = pb.n_value = pb.n_source = pb.n_help = reply->count;
+    pb.n_default_value = pb.n_unit = reply->count;
     return mc_codec_pack(&pb.base, out);
 }
 
@@ -495,16 +278,23 @@ mooncake_err mc_config_decode_reply(const uint8_t *body, size_t len, struct mc_a
     MC_TRY(mc_codec_check_same("value", pb->n_value, pb->n_name));
     MC_TRY(mc_codec_check_same("source", pb->n_source, pb->n_name));
     MC_TRY(mc_codec_check_same("help", pb->n_help, pb->n_name));
+    MC_TRY(mc_codec_check_same("default_value", pb->n_default_value,
+                               pb->n_default_value == 0 ? 0 : pb->n_name));
+    MC_TRY(mc_codec_check_same("unit", pb->n_unit, pb->n_unit == 0 ? 0 : pb->n_name));
     reply->count = pb->n_name;
     reply->items = mc_arena_array(arena, reply->count, sizeof(*reply->items));
     if (reply->items == NULL) {
         return MOONCAKE_ENOMEM;
     }
     for (i = 0; i < reply->count; i++) {
-        reply->items[i] = (struct mc_config_item){.name = pb->name[i],
-                                                  .value = pb->value[i],
-                                                  .source = pb->source[i],
-                                                  .help = pb->help[i]};
+        reply->items[i] = (struct mc_config_item){
+            .name = pb->name[i],
+            .value = pb->value[i],
+            .source = pb->source[i],
+            .help = pb->help[i],
+            .default_value = pb->n_default_value == 0 ? "" : pb->default_value[i],
+            .unit = pb->n_unit == 0 ? "" : pb->unit[i],
+        };
         MC_TRY(check_config(&reply->items[i]));
     }
     return MOONCAKE_OK;

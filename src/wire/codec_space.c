@@ -12,7 +12,8 @@
     X(writing)                                                                                     \
     X(parked)                                                                                      \
     X(unplaceable)                                                                                 \
-    X(largest_free)
+    X(largest_free)                                                                                \
+    X(cursor)
 
 mooncake_err mc_space_encode_request(const void *message, struct mc_buf *out)
 {
@@ -21,6 +22,7 @@ mooncake_err mc_space_encode_request(const void *message, struct mc_buf *out)
 
     mc__pb__space_request__init(&pb);
     pb.recount = request->recount;
+    pb.cursor = request->cursor;
     return mc_codec_pack(&pb.base, out);
 }
 
@@ -33,6 +35,7 @@ mooncake_err mc_space_decode_request(const uint8_t *body, size_t len, struct mc_
     MC_TRY(mc_codec_unpack(&mc__pb__space_request__descriptor, body, len, MC_CODEC_NO_ARRAYS, arena,
                            &pb));
     request->recount = pb->recount != 0;
+    request->cursor = pb->cursor;
     return MOONCAKE_OK;
 }
 

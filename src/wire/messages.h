@@ -220,6 +220,11 @@ struct mc_list_keys_reply {
     uint64_t cursor;
 };
 
+struct mc_list_request { /* ListSegments, ListClients */
+    uint64_t cursor;     /* 0 at the start; then the last reply's */
+    uint32_t items_max;  /* 0: as many as the master likes */
+};
+
 enum mc_segment_state {
     MC_SEGMENT_OK = 1,
     MC_SEGMENT_DRAINING = 2,
@@ -227,13 +232,28 @@ enum mc_segment_state {
     MC_SEGMENT_GONE = 4,
 };
 
+/* Why a segment takes nothing new. */
+enum mc_exclusion {
+    MC_EXCLUDED_NOT = 0,
+    MC_EXCLUDED_LEAVING = 1,  /* its store leaves by itself; reason_ms: until it goes */
+    MC_EXCLUDED_DRAINED = 2,  /* an operator said so */
+    MC_EXCLUDED_REPORTED = 3, /* clients could not reach it; reason_ms: since the last report */
+    MC_EXCLUDED_LOST = 4,     /* its mount has ended, it is being swept; reason_ms: since then */
+};
+
 struct mc_list_segments_reply {
     struct mc_segment_status {
         const char *name, *host, *addresses;
         uint64_t mount_id, client_id, len, used, largest_free_extent, extents;
-        uint32_t state;
+        /* Used bytes by what would have to happen first, as in mc_space_reply. */
+        uint64_t evictable, leased, soft_pinned, hard_pinned, writing, parked;
+        uint64_t next_lease_ms;    /* until the first of its leases ends; 0: there is none */
+        uint64_t next_lease_bytes; /* that this gives to eviction */
+        uint64_t reason_ms, ping_age_ms;
+        uint32_t state, reason;
     } * items;
     size_t count;
+    uint64_t cursor; /* 0: that was all */
 };
 
 struct mc_list_clients_reply {
@@ -243,11 +263,12 @@ struct mc_list_clients_reply {
         uint32_t role, segments;
     } * items;
     size_t count;
+    uint64_t cursor;
 };
 
 struct mc_pool_status_reply {
     uint64_t capacity, used, keys, unfinished_puts, segments, stores, clients, hits, misses,
-        evicted_keys, evicted_bytes, put_rejected, uptime_ms, master_epoch, puts, gets;
+        evicted_keys, evicted_bytes, put_rejected, uptime_ms, master_epoch, puts, gets, removed;
     const char *program;
 };
 
@@ -319,12 +340,14 @@ struct mc_sole_keys_reply {
 
 struct mc_space_request {
     bool recount;
+    uint64_t cursor; /* 0 at the start; then the last reply's */
 };
 
 /* Bytes by what would have to happen before they can be given to a new object. */
 struct mc_space_reply {
     uint64_t capacity, free, evictable, leased, soft_pinned, hard_pinned, writing, parked,
         unplaceable, largest_free;
+    uint64_t cursor;      /* not 0: there are more segments, whose bytes are to be added */
     const char *mismatch; /* "": none, or no recount was asked for */
 };
 
@@ -342,6 +365,7 @@ struct mc_attach_reply {
 struct mc_config_reply {
     struct mc_config_item {
         const char *name, *value, *source, *help;
+        const char *default_value, *unit; /* "": an older master's */
     } * items;
     size_t count;
 };

@@ -113,18 +113,19 @@ static inline void fixture_sentence_has(const char *const *parts)
 /* Finds one option's value and source by mc_options_visit. */
 struct fixture_seen {
     const char *name;
-    char value[128], source[128];
+    char value[128], source[128], default_value[128], unit[16];
 };
 
-static inline void fixture_look(void *arg, const char *name, const char *value, const char *source,
-                                const char *help)
+static inline void fixture_look(void *arg, const struct mc_option_view *view)
 {
     struct fixture_seen *seen = arg;
 
-    assert_true(help[0] != '\0');
-    if (strcmp(name, seen->name) == 0) {
-        (void)snprintf(seen->value, sizeof(seen->value), "%s", value);
-        (void)snprintf(seen->source, sizeof(seen->source), "%s", source);
+    assert_true(view->help[0] != '\0');
+    if (strcmp(view->name, seen->name) == 0) {
+        (void)snprintf(seen->value, sizeof(seen->value), "%s", view->value);
+        (void)snprintf(seen->source, sizeof(seen->source), "%s", view->source);
+        (void)snprintf(seen->default_value, sizeof(seen->default_value), "%s", view->default_value);
+        (void)snprintf(seen->unit, sizeof(seen->unit), "%s", view->unit);
     }
 }
 

@@ -55,15 +55,13 @@ struct copy {
     struct conf conf;
 };
 
-static void set_copy(void *arg, const char *name, const char *value, const char *source,
-                     const char *help)
+static void set_copy(void *arg, const struct mc_option_view *view)
 {
     struct copy *copy = arg;
 
-    (void)help;
     /* a size that was never given is 0, which nobody may give; lists are shown with commas */
-    if (strcmp(source, "default") != 0 && strcmp(name, "segment") != 0) {
-        law(mc_options_set(copy->options, name, value, source) == MOONCAKE_OK);
+    if (strcmp(view->source, "default") != 0 && strcmp(view->name, "segment") != 0) {
+        law(mc_options_set(copy->options, view->name, view->value, view->source) == MOONCAKE_OK);
     }
 }
 

@@ -152,6 +152,7 @@ static void make_reads(void)
     const struct mc_list_keys_request list = {.keys_max = 5, .pattern = "key[1-5]"};
     const struct mc_remove_all_request all = {.client_id = 9, .pattern = "y1"};
     const struct mc_remove_all_request rest = {.client_id = 9, .force = true};
+    const struct mc_list_request page = {0};
     const struct mc_empty_request empty = {0};
     const struct mc_space_request space = {.recount = true};
 
@@ -163,8 +164,8 @@ static void make_reads(void)
     say_keys(MC_METHOD_REMOVE, "key1", "key5", true);
     say_keys(MC_METHOD_DESCRIBE_KEY, "key7", "", false);
     say(MC_METHOD_LIST_KEYS, &list);
-    say(MC_METHOD_LIST_SEGMENTS, &empty);
-    say(MC_METHOD_LIST_CLIENTS, &empty);
+    say(MC_METHOD_LIST_SEGMENTS, &page);
+    say(MC_METHOD_LIST_CLIENTS, &page);
     say(MC_METHOD_POOL_STATUS, &empty);
     say(MC_METHOD_CONFIG, &empty);
     say(MC_METHOD_REMOVE_ALL, &all);

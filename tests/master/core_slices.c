@@ -309,6 +309,81 @@ static void list_keys(struct slices *s, const char *what, const char *pattern)
     judge(s, what, s->objects);
 }
 
+/* ---- a pool of many members --------------------------------------------------------------- */
+
+#define MEMBERS 10000u
+
+static void mount_many(struct slices *s)
+{
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        char name[64];
+        struct mc_mount_item const item = {
+            .name = name, .addresses = name, .mount_id = ++s->mounts, .len = 1u << 20};
+        struct mc_mount_request const request = {.client_id = 1000 + i,
+                                                 .host = "a-host-of-a-usual-length.example.org",
+                                                 .program = "mooncake_store 1.0",
+                                                 .items = &item,
+                                                 .count = 1};
+        struct mc_status_reply mounted;
+
+        (void)snprintf(name, sizeof(name), "tcp://a-host-of-a-usual-length.example.org:%u", i);
+        mc_arena_reset(&s->arena);
+        must(mc_core_mount(s->core, &request, &s->arena, &mounted) == MOONCAKE_OK &&
+                 mounted.statuses[0] == MOONCAKE_OK,
+             "mount");
+    }
+}
+
+static void list_segments(struct slices *s)
+{
+    struct mc_list_request request = {0};
+    struct mc_list_segments_reply reply;
+    uint64_t told = 0;
+
+    do {
+        mc_arena_reset(&s->arena);
+        begin_slice(s);
+        must(mc_core_list_segments(s->core, &request, &s->arena, &reply) == MOONCAKE_OK, "list");
+        end_slice();
+        told += reply.count;
+        request.cursor = reply.cursor;
+    } while (reply.cursor != 0);
+    must(told == MEMBERS + 1, "counting segments");
+    judge(s, "list of segments", told);
+}
+
+static void list_clients(struct slices *s)
+{
+    struct mc_list_request request = {0};
+    struct mc_list_clients_reply reply;
+    uint64_t told = 0;
+
+    do {
+        mc_arena_reset(&s->arena);
+        begin_slice(s);
+        must(mc_core_list_clients(s->core, &request, &s->arena, &reply) == MOONCAKE_OK, "list");
+        end_slice();
+        told += reply.count;
+        request.cursor = reply.cursor;
+    } while (reply.cursor != 0);
+    must(told == MEMBERS + 1, "counting clients");
+    judge(s, "list of clients", told);
+}
+
+static void sum_space(struct slices *s)
+{
+    struct mc_core_space space = {0};
+    uint64_t cursor = 0;
+
+    do {
+        begin_slice(s);
+        mc_core_space_page(s->core, &cursor, &space);
+        end_slice();
+    } while (cursor != 0);
+    must(space.capacity >= (uint64_t)MEMBERS << 20, "summing");
+    judge(s, "sums of all segments", MEMBERS + 1);
+}
+
 int main(int argc, char **argv)
 {
     static struct slices s;
@@ -334,6 +409,15 @@ int main(int argc, char **argv)
     fill(&s);
     evict(&s);
     remove_keys(&s, "removal of what is left", NULL, keys_now(&s));
+    mount_many(&s);
+    list_segments(&s);
+    list_clients(&s);
+    sum_space(&s);
+    while (mc_core_tick(s.core) <= mc_now_ns(&meter.clock)) {
+    }
+    mc_core_destroy(&s.core);
+    must(mc_core_create(&options, &meter.clock, &s.core) == MOONCAKE_OK, "create");
+    mount(&s);
     fill(&s);
     lose_segment(&s);
     must(mc_core_recount(s.core) == MOONCAKE_OK, "recount");

@@ -201,10 +201,12 @@ mooncake_err pool_report(struct pool *pool, uint64_t client_id, uint64_t mount_i
 struct mc_segment_status pool_segment(struct pool *pool, uint64_t mount_id)
 {
     struct mc_segment_status none = {0};
+    struct mc_list_request const request = {0};
     struct mc_list_segments_reply reply;
 
     mc_arena_reset(&pool->arena);
-    assert_int_equal(mc_core_list_segments(pool->core, &pool->arena, &reply), MOONCAKE_OK);
+    assert_int_equal(mc_core_list_segments(pool->core, &request, &pool->arena, &reply),
+                     MOONCAKE_OK);
     for (size_t i = 0; i < reply.count; i++) {
         if (reply.items[i].mount_id == mount_id) {
             return reply.items[i];

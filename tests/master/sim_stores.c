@@ -36,10 +36,11 @@ void sim_enter(struct sim *sim)
 
 static void list_segments(struct sim *sim, bool after_tick)
 {
+    struct mc_list_request const request = {0}; /* one page has them all */
     struct mc_list_segments_reply reply;
 
     sim_enter(sim);
-    if (mc_core_list_segments(sim->core, &sim->arena, &reply) != MOONCAKE_OK) {
+    if (mc_core_list_segments(sim->core, &request, &sim->arena, &reply) != MOONCAKE_OK) {
         model_fail(&sim->model, "listing segments failed");
         return;
     }

@@ -307,7 +307,7 @@ static void ping__tells_which_mounts_are_unknown(void **state)
                                             .program = "test_master 1.0",
                                             .mount_ids = ids,
                                             .count = 2};
-    struct mc_empty_request empty = {0};
+    struct mc_list_request list = {0};
     struct mc_list_clients_reply clients;
     struct mc_ping_reply reply;
 
@@ -317,7 +317,7 @@ static void ping__tells_which_mounts_are_unknown(void **state)
     assert_int_equal(reply.client_ttl_ms, 10000);
     assert_int_equal(reply.unknown_count, 1);
     assert_int_equal(reply.unknown_mount_ids[0], 999);
-    assert_int_equal(daemon_call(d, MC_METHOD_LIST_CLIENTS, &empty, &clients), MOONCAKE_OK);
+    assert_int_equal(daemon_call(d, MC_METHOD_LIST_CLIENTS, &list, &clients), MOONCAKE_OK);
     assert_int_equal(clients.count, 1);
     assert_int_equal(clients.items[0].client_id, DAEMON_CLIENT_ID);
     assert_int_equal(clients.items[0].segments, 1);
@@ -397,6 +397,7 @@ static void status__adds_up(void **state)
 {
     struct daemon *d = *state;
     struct mc_empty_request empty = {0};
+    struct mc_list_request list = {0};
     struct mc_list_segments_reply segments;
     struct mc_pool_status_reply status;
 
@@ -413,7 +414,7 @@ static void status__adds_up(void **state)
     assert_int_equal(status.segments, 1);
     assert_true(status.master_epoch == d->stub.master_epoch);
     assert_string_equal(status.program, d->stub.master_program);
-    assert_int_equal(daemon_call(d, MC_METHOD_LIST_SEGMENTS, &empty, &segments), MOONCAKE_OK);
+    assert_int_equal(daemon_call(d, MC_METHOD_LIST_SEGMENTS, &list, &segments), MOONCAKE_OK);
     assert_int_equal(segments.count, 1);
     assert_string_equal(segments.items[0].name, "seg-a");
     assert_int_equal(segments.items[0].used, status.used);

@@ -271,6 +271,7 @@ static void members__too_many_are_refused_and_those_known_stay(void **state)
 static void members__clients_are_listed_with_the_age_of_their_ping(void **state)
 {
     struct pool pool;
+    struct mc_list_request const request = {0};
     struct mc_list_clients_reply reply;
 
     (void)state;
@@ -281,7 +282,7 @@ static void members__clients_are_listed_with_the_age_of_their_ping(void **state)
     pool_advance(&pool, 700);
     (void)pool_ping(&pool, 2, 0);
     pool_advance(&pool, 100);
-    assert_int_equal(mc_core_list_clients(pool.core, &pool.arena, &reply), MOONCAKE_OK);
+    assert_int_equal(mc_core_list_clients(pool.core, &request, &pool.arena, &reply), MOONCAKE_OK);
     assert_int_equal(reply.count, 2);
     assert_int_equal(reply.items[0].client_id, 1);
     assert_int_equal(reply.items[0].ping_age_ms, 800);

@@ -311,6 +311,159 @@ static void segments__a_damaged_replica_is_dropped_if_the_version_is_still_there
     pool_close(&pool);
 }
 
+/* ---- told in pages ------------------------------------------------------------------------- */
+
+/* The next page of at most two; its names are put behind those in @p out. */
+static void next_names(struct pool *pool, uint64_t *cursor, char *out, size_t cap)
+{
+    struct mc_list_request const request = {.cursor = *cursor, .items_max = 2};
+    struct mc_list_segments_reply reply;
+
+    mc_arena_reset(&pool->arena);
+    assert_int_equal(mc_core_list_segments(pool->core, &request, &pool->arena, &reply),
+                     MOONCAKE_OK);
+    assert_true(reply.count <= 2);
+    for (size_t i = 0; i < reply.count; i++) {
+        size_t const len = strlen(out);
+
+        (void)snprintf(out + len, cap - len, "%s ", reply.items[i].name);
+    }
+    *cursor = reply.cursor;
+}
+
+static void segments__pages_go_on_where_they_ended_whatever_comes_and_goes(void **state)
+{
+    struct pool pool;
+    char names[128] = "";
+    uint64_t cursor = 0, mount_ids[4];
+
+    (void)state;
+    pool_options(&pool);
+    pool_open(&pool);
+    for (unsigned i = 0; i < 4; i++) {
+        char const name[] = {(char)('a' + i), '\0'};
+
+        mount_ids[i] = pool_mount(&pool, name, "host", 1, MIB);
+    }
+    next_names(&pool, &cursor, names, sizeof(names));
+    assert_string_equal(names, "a b ");
+    assert_int_equal(pool_unmount(&pool, 1, mount_ids[1], 0), MOONCAKE_OK); /* told already */
+    assert_int_equal(pool_unmount(&pool, 1, mount_ids[2], 0), MOONCAKE_OK); /* not yet */
+    pool_settle(&pool);
+    (void)pool_mount(&pool, "e", "host", 1, MIB);
+    next_names(&pool, &cursor, names, sizeof(names));
+    while (cursor != 0) {
+        next_names(&pool, &cursor, names, sizeof(names));
+    }
+    assert_string_equal(names, "a b d e ");
+    pool_close(&pool);
+}
+
+static void segments__a_thousand_are_each_told_once(void **state)
+{
+    struct pool pool;
+    struct mc_list_request request = {0};
+    struct mc_list_segments_reply reply;
+    uint64_t last = 0;
+    unsigned told = 0;
+
+    (void)state;
+    pool_options(&pool);
+    pool_open(&pool);
+    for (unsigned i = 0; i < 1300; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "s%u", i);
+        assert_int_equal(pool_mount_as(&pool, name, name, 1, 1000 + i), MOONCAKE_OK);
+    }
+    for (unsigned i = 0; i < 1300; i += 13) {
+        assert_int_equal(pool_unmount(&pool, 1, 1000 + i, 0), MOONCAKE_OK);
+    }
+    pool_settle(&pool);
+    do {
+        mc_arena_reset(&pool.arena);
+        assert_int_equal(mc_core_list_segments(pool.core, &request, &pool.arena, &reply),
+                         MOONCAKE_OK);
+        assert_true(reply.count <= MC_PAGE_ITEMS_MAX);
+        for (size_t i = 0; i < reply.count; i++) {
+            assert_true(reply.items[i].mount_id > last);
+            last = reply.items[i].mount_id;
+            told++;
+        }
+        request.cursor = reply.cursor;
+    } while (request.cursor != 0);
+    assert_int_equal(told, 1200);
+    pool_close(&pool);
+}
+
+static void segments__say_why_nothing_new_is_placed_there(void **state)
+{
+    struct pool pool;
+    struct mc_segment_status s;
+    uint64_t ids[3];
+    struct mc_drain_reply drained;
+    struct mc_drain_request drain = {.count = 1, .action = MC_DRAIN_BEGIN};
+
+    (void)state;
+    pool_options(&pool);
+    pool_open(&pool);
+    for (unsigned i = 0; i < 3; i++) {
+        char const name[] = {(char)('a' + i), '\0'};
+
+        ids[i] = pool_mount(&pool, name, "host", 1 + i, MIB);
+    }
+    assert_int_equal(pool_segment(&pool, ids[0]).reason, MC_EXCLUDED_NOT);
+    assert_int_equal(pool_unmount(&pool, 1, ids[0], 3000), MOONCAKE_OK);
+    drain.mount_ids = &ids[1];
+    assert_int_equal(mc_core_drain(pool.core, &drain, &pool.arena, &drained), MOONCAKE_OK);
+    assert_int_equal(pool_report(&pool, 50, ids[2], MOONCAKE_ETIMEDOUT), MOONCAKE_OK);
+    assert_int_equal(pool_report(&pool, 51, ids[2], MOONCAKE_ETIMEDOUT), MOONCAKE_OK);
+    pool_advance(&pool, 1000);
+    s = pool_segment(&pool, ids[0]);
+    assert_int_equal(s.reason, MC_EXCLUDED_LEAVING);
+    assert_int_equal(s.reason_ms, 2000);
+    s = pool_segment(&pool, ids[1]);
+    assert_int_equal(s.reason, MC_EXCLUDED_DRAINED);
+    assert_true(s.ping_age_ms <= 1000);
+    s = pool_segment(&pool, ids[2]);
+    assert_int_equal(s.reason, MC_EXCLUDED_REPORTED);
+    assert_int_equal(s.reason_ms, 1000);
+    pool_close(&pool);
+}
+
+static void segments__tell_when_their_first_lease_ends(void **state)
+{
+    struct pool pool;
+    struct mc_segment_status s;
+    uint64_t id;
+
+    (void)state;
+    pool_options(&pool); /* leases of 2 s */
+    pool_open(&pool);
+    id = pool_mount(&pool, "a", "host", 1, MIB);
+    assert_int_equal(pool_put(&pool, "first", 1000), MOONCAKE_OK);
+    assert_int_equal(pool_put(&pool, "second", 5000), MOONCAKE_OK);
+    s = pool_segment(&pool, id);
+    assert_int_equal(s.next_lease_ms, 0);
+    assert_int_equal(s.evictable, s.used);
+    assert_int_equal(pool_query(&pool, "first").status, MOONCAKE_OK);
+    pool_advance(&pool, 1000);
+    assert_int_equal(pool_query(&pool, "second").status, MOONCAKE_OK);
+    s = pool_segment(&pool, id);
+    assert_int_equal(s.next_lease_bytes, 1088); /* with its header */
+    assert_in_range(s.next_lease_ms, 1000, 1250);
+    assert_int_equal(s.leased, s.used);
+    pool_advance(&pool, s.next_lease_ms);
+    s = pool_segment(&pool, id);
+    assert_int_equal(s.evictable, 1088);
+    assert_int_equal(s.next_lease_bytes, 5120);
+    pool_advance(&pool, s.next_lease_ms);
+    s = pool_segment(&pool, id);
+    assert_int_equal(s.next_lease_ms, 0);
+    assert_int_equal(s.leased, 0);
+    pool_close(&pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +482,10 @@ int main(void)
         cmocka_unit_test(segments__a_loss_under_an_upsert_leaves_the_new_version_to_its_writer),
         cmocka_unit_test(segments__many_lost_keys_are_swept_in_slices),
         cmocka_unit_test(segments__a_damaged_replica_is_dropped_if_the_version_is_still_there),
+        cmocka_unit_test(segments__pages_go_on_where_they_ended_whatever_comes_and_goes),
+        cmocka_unit_test(segments__a_thousand_are_each_told_once),
+        cmocka_unit_test(segments__say_why_nothing_new_is_placed_there),
+        cmocka_unit_test(segments__tell_when_their_first_lease_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -445,6 +445,9 @@ static void limits__list_segments_wants_arrays_of_one_length(void **state)
         ARRAY(Mc__Pb__ListSegmentsReply, extents),
         ARRAY(Mc__Pb__ListSegmentsReply, state),
         ARRAY(Mc__Pb__ListSegmentsReply, largest_free_extent),
+        ARRAY(Mc__Pb__ListSegmentsReply, evictable), /* absent as a whole would be lawful */
+        ARRAY(Mc__Pb__ListSegmentsReply, reason),
+        ARRAY(Mc__Pb__ListSegmentsReply, ping_age_ms),
     };
     char *names[] = {LIT("a"), LIT("b")}, *hosts[] = {LIT("a"), LIT("b")},
          *addresses[] = {LIT("a"), LIT("b")};
@@ -458,6 +461,9 @@ static void limits__list_segments_wants_arrays_of_one_length(void **state)
     pb.mount_id = pb.client_id = pb.len = pb.used = many_numbers;
     pb.largest_free_extent = pb.extents = many_numbers;
     pb.state = states;
+    pb.evictable = pb.ping_age_ms = many_numbers;
+    pb.reason = many_lens;
+    pb.n_evictable = pb.n_reason = pb.n_ping_age_ms = 2;
     pb.n_segment_name = pb.n_host = pb.n_addresses = pb.n_mount_id = pb.n_client_id = 2;
     pb.n_len = pb.n_used = pb.n_largest_free_extent = pb.n_extents = pb.n_state = 2;
     expect_each_short_array_refused(MC_METHOD_LIST_SEGMENTS, REPLY, &pb, &pb, fields,

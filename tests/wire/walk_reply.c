@@ -93,8 +93,20 @@ static void walk_list_segments_reply(struct walk *walk, struct mc_list_segments_
         walk_u64(walk, &item->used);
         walk_u64(walk, &item->largest_free_extent);
         walk_u64(walk, &item->extents);
+        walk_u64(walk, &item->evictable);
+        walk_u64(walk, &item->leased);
+        walk_u64(walk, &item->soft_pinned);
+        walk_u64(walk, &item->hard_pinned);
+        walk_u64(walk, &item->writing);
+        walk_u64(walk, &item->parked);
+        walk_u64(walk, &item->next_lease_ms);
+        walk_u64(walk, &item->next_lease_bytes);
+        walk_u64(walk, &item->reason_ms);
+        walk_u64(walk, &item->ping_age_ms);
+        walk_u32(walk, &item->reason);
         walk_u32_within(walk, &item->state, MC_SEGMENT_OK, MC_SEGMENT_GONE);
     }
+    walk_u64(walk, &reply->cursor);
 }
 
 static void walk_list_clients_reply(struct walk *walk, struct mc_list_clients_reply *reply)
@@ -113,6 +125,7 @@ static void walk_list_clients_reply(struct walk *walk, struct mc_list_clients_re
         walk_u32(walk, &item->role);
         walk_u32(walk, &item->segments);
     }
+    walk_u64(walk, &reply->cursor);
 }
 
 static void walk_pool_status_reply(struct walk *walk, struct mc_pool_status_reply *reply)
@@ -122,6 +135,7 @@ static void walk_pool_status_reply(struct walk *walk, struct mc_pool_status_repl
         &reply->segments,  &reply->stores,       &reply->clients,       &reply->hits,
         &reply->misses,    &reply->evicted_keys, &reply->evicted_bytes, &reply->put_rejected,
         &reply->uptime_ms, &reply->master_epoch, &reply->puts,          &reply->gets,
+        &reply->removed,
     };
     size_t i;
 
@@ -178,6 +192,8 @@ static void walk_config_reply(struct walk *walk, struct mc_config_reply *reply)
         walk_text(walk, &reply->items[i].value, MC_CONFIG_TEXT_LEN_MAX);
         walk_text(walk, &reply->items[i].source, MC_CONFIG_TEXT_LEN_MAX);
         walk_text(walk, &reply->items[i].help, MC_CONFIG_TEXT_LEN_MAX);
+        walk_text(walk, &reply->items[i].default_value, MC_CONFIG_TEXT_LEN_MAX);
+        walk_text(walk, &reply->items[i].unit, MC_CONFIG_TEXT_LEN_MAX);
     }
 }
 

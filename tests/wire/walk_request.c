@@ -183,6 +183,12 @@ static void walk_list_keys(struct walk *walk, struct mc_list_keys_request *reque
     walk_text(walk, &request->pattern, MC_PATTERN_LEN_MAX);
 }
 
+static void walk_list(struct walk *walk, struct mc_list_request *request)
+{
+    walk_u64(walk, &request->cursor);
+    walk_u32(walk, &request->items_max);
+}
+
 static void walk_drain(struct walk *walk, struct mc_drain_request *request)
 {
     walk_count_of(walk, &request->count, MC_SEGMENTS_PER_STORE_MAX);
@@ -249,12 +255,15 @@ void walk_request(struct walk *walk, enum mc_method method, void *message)
         return;
     case MC_METHOD_SPACE:
         walk_flag(walk, &((struct mc_space_request *)message)->recount);
+        walk_u64(walk, &((struct mc_space_request *)message)->cursor);
         return;
     case MC_METHOD_ATTACH:
         walk_u64(walk, &((struct mc_attach_request *)message)->pool_len);
         return;
     case MC_METHOD_LIST_SEGMENTS:
     case MC_METHOD_LIST_CLIENTS:
+        walk_list(walk, message);
+        return;
     case MC_METHOD_POOL_STATUS:
     case MC_METHOD_CONFIG:
         return; /* nothing in them */
