@@ -1,10 +1,16 @@
 """mooncakectl on real pools: how tests call it. The first argument is the programs' directory."""
 
+import fcntl
 import json
 import os
+import re
+import select
 import socket
+import struct
 import subprocess
 import sys
+import termios
+import time
 import unittest
 
 from pool import Pool, die_with_parent
@@ -20,6 +26,57 @@ def run(address, *args, data=b""):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False,
                             preexec_fn=die_with_parent)
     return result.returncode, result.stdout, result.stderr.decode()
+
+
+class Terminal:
+    """A command on a terminal of its own, of 100 columns: what it draws, what is typed."""
+
+    def __init__(self, address, *args):
+        self.ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        env = {**os.environ, "MOONCAKE_MASTER": address, "TERM": "xterm", "NO_COLOR": ""}
+
+        def take_terminal():
+            os.setsid()
+            fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+            die_with_parent()
+
+        self.drawn = b""
+        try:
+            self.process = subprocess.Popen([os.path.join(PROGRAMS, "mooncakectl"), *args], env=env,
+                                            stdin=theirs, stdout=theirs, stderr=theirs,
+                                            preexec_fn=take_terminal)
+        finally:
+            os.close(theirs)
+
+    def read_until(self, pattern):
+        """Until this was drawn, or the command has ended. All that was drawn so far."""
+        deadline = time.monotonic() + 60
+        while not re.search(pattern, self.drawn) and time.monotonic() < deadline:
+            if select.select([self.ours], [], [], 1)[0]:
+                try:
+                    more = os.read(self.ours, 1 << 16)
+                except OSError:  # the last of the other side has gone
+                    break
+                self.drawn += more
+        return self.drawn
+
+    def type(self, text):
+        os.write(self.ours, text)
+
+    def end(self):
+        """Exit status, and all that was drawn."""
+        self.read_until(rb"\Z(?!)")
+        return self.process.wait(30), self.drawn
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.ours)
 
 
 def free_port():

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "mooncake/admin.h"
 #include "mooncake/observe.h"
@@ -181,9 +182,13 @@ mooncake_err mooncake_batch_remove(mooncake_client *client, const char *const *k
 mooncake_err mooncake_admin_remove(mooncake_client *client, const char *pattern, bool force,
                                    uint32_t timeout_ms, mooncake_removal *out)
 {
-    (void)client;
+    const struct timespec a_while = {.tv_sec = 1};
+
     (void)pattern;
     (void)timeout_ms;
+    if (strcmp(client->master, "slow") == 0) {
+        (void)nanosleep(&a_while, NULL); /* as long as a large removal takes: what is drawn shows */
+    }
     out->removed = 1234567;
     out->left_leased = force ? 0 : 6;
     out->left_writing = 2;
@@ -222,6 +227,12 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
         .master_program = "mooncake_master 9.8.7",
     };
 
+    static _Atomic uint64_t asked;
+
+    s.removed = 1000000 * asked++;
+    if (strcmp(client->master, "long") == 0) {
+        s.keys = s.used = s.capacity = s.evicted_bytes = UINT64_MAX;
+    }
     (void)timeout_ms;
     if (strcmp(client->master, "lost") == 0) {
         (void)snprintf(sentence, sizeof(sentence), "no answer from lost within 30 s");
@@ -233,10 +244,15 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
 
 static char long_name[] = "a-very-long-segment-name-that-goes-on-and-on-and-on-until-it-would-push-"
                           "the-numbers-off-the-screen-of-everybody:12345";
+static const char ipv6_host[] = "2001:0db8:85a3:08d3:1319:8a2e:0370:7344";
 
+/* Two that take data, and of "long" a pool of a thousand more, some of which do not. */
 mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_ms,
                                      mooncake_segment_cb each, void *arg)
 {
+    static const char *const excluded[] = {"", "leaving", "drained", "unreachable", "lost"};
+    static const char *const states[] = {"ok", "draining", "draining", "suspect", "gone"};
+    char name[2][sizeof(long_name) + 16];
     mooncake_segment_status s = {.name = long_name,
                                  .host = "host.example.org",
                                  .addresses = "tcp://10.0.0.1:1 shm://x",
@@ -246,14 +262,46 @@ mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_m
                                  .len = 1ULL << 40,
                                  .used = 1ULL << 39,
                                  .largest_free_extent = 1023,
-                                 .extents = 1000000};
+                                 .extents = 1000000,
+                                 .leased = 1ULL << 39,
+                                 .next_lease_ms = 1500,
+                                 .next_lease_bytes = 1ULL << 30,
+                                 .excluded = ""};
 
     (void)timeout_ms;
     each(arg, &s);
     s.name = "odd\x1b[31m\n\xFFname";
     s.len = 5;
-    s.used = 0;
+    s.used = s.leased = 0;
+    s.next_lease_ms = 0;
     each(arg, &s);
+    for (unsigned i = 0; strcmp(client->master, "long") == 0 && i < 1000; i++) {
+        unsigned const kind = i % 50 < 5 ? i % 50 : 0;
+
+        (void)snprintf(name[0], sizeof(name[0]), "%s-%u", long_name, i);
+        s = (mooncake_segment_status){.name = name[0],
+                                      .host = ipv6_host,
+                                      .addresses = "tcp://[2001:db8::1]:12345",
+                                      .state = states[kind],
+                                      .mount_id = i,
+                                      .client_id = 0xFFFFFFFFFFFFFFFF,
+                                      .len = UINT64_MAX / 4,
+                                      .used = UINT64_MAX / 5,
+                                      .largest_free_extent = 9999999999,
+                                      .extents = 9999999999,
+                                      .evictable = 1099511627000 * 1000 + i,
+                                      .leased = 1099511627000,
+                                      .soft_pinned = 1099511627000,
+                                      .hard_pinned = 1099511627000,
+                                      .writing = 1099511627000,
+                                      .parked = 1099511627000,
+                                      .next_lease_ms = 9999 + i,
+                                      .next_lease_bytes = 7,
+                                      .excluded = excluded[kind],
+                                      .excluded_ms = 9999999999,
+                                      .ping_age_ms = 9999999999};
+        each(arg, &s);
+    }
     return strcmp(client->master, "lost") == 0 ? MOONCAKE_ERPC : MOONCAKE_OK;
 }
 
@@ -267,9 +315,18 @@ mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms
                                 .ping_age_ms = 340,
                                 .segments = 1};
 
-    (void)client;
     (void)timeout_ms;
     each(arg, &s);
+    if (strcmp(client->master, "long") == 0) {
+        s = (mooncake_client_status){.host = ipv6_host,
+                                     .program = "a-program-with-a-very-long-name-and-a-version "
+                                                "1234567890.1234567890",
+                                     .role = "store",
+                                     .client_id = 0xFFFFFFFFFFFFFFFF,
+                                     .ping_age_ms = 9999999999,
+                                     .segments = 4294967295};
+        each(arg, &s);
+    }
     return MOONCAKE_OK;
 }
 
@@ -319,22 +376,44 @@ mooncake_err mooncake_admin_key(mooncake_client *client, const char *key, uint32
                              .extents_count = 2};
     mooncake_err err = judge(key);
 
-    (void)client;
     (void)timeout_ms;
+    if (strcmp(client->master, "long") == 0) {
+        extents[0] = extents[1] = (mooncake_extent_status){.replica = 4294967295,
+                                                           .slice = 4294967295,
+                                                           .segment = long_name,
+                                                           .host = ipv6_host,
+                                                           .offset = UINT64_MAX,
+                                                           .len = UINT64_MAX};
+    }
     if (err == MOONCAKE_OK) {
         each(arg, &s);
     }
     return err;
 }
 
-mooncake_err mooncake_admin_config(mooncake_client *client, uint32_t timeout_ms,
-                                   void (*each)(void *arg, const char *name, const char *value,
-                                                const char *source, const char *help),
-                                   void *arg)
+mooncake_err mooncake_admin_options(mooncake_client *client, uint32_t timeout_ms,
+                                    void (*each)(void *arg, const mooncake_option_status *option),
+                                    void *arg)
 {
-    (void)client;
+    static const mooncake_option_status options[] = {
+        {.name = "lease_ms",
+         .value = "20s",
+         .default_value = "10s",
+         .source = "flag",
+         .unit = "ms",
+         .help = "how long a read protects"},
+        {.name = "an_option_whose_name_goes_on_and_on_until_it_has_its_end",
+         .value = "/a/path/that/leads/from/one/folder/to/the/next/without/an/end/in/sight.json",
+         .default_value = "/a/path/that/leads/from/one/folder/to/the/next/without/an/end.json",
+         .source = "environment MOONCAKE_AN_OPTION_WHOSE_NAME_GOES_ON_AND_ON_UNTIL_IT_HAS_ITS_END",
+         .unit = "bytes",
+         .help = "long"},
+    };
+
     (void)timeout_ms;
-    each(arg, "lease_ms", "10000", "default", "how long a read protects");
+    for (size_t i = 0; i < (strcmp(client->master, "long") == 0 ? 2 : 1); i++) {
+        each(arg, &options[i]);
+    }
     return MOONCAKE_OK;
 }
 

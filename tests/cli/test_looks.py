@@ -165,8 +165,9 @@ class Failures(unittest.TestCase):
         for command in (["status"], ["ls"], ["exist", "k"], ["put", "k", "-"], ["get", "k"]):
             status, out, err = run("--master=nobody:1", *command)
             self.assertEqual((status, out), (3, b""))
-            self.assertIn("cannot reach the pool: master nobody:1 refuses connections", err)
-            self.assertIn("--master=HOST:PORT or MOONCAKE_MASTER", err)
+            self.assertIn("cannot reach the pool (address from --master): master nobody:1 refuses "
+                      "connections", err)
+            self.assertIn("--master=HOST:PORT, MOONCAKE_MASTER or a file", err)
         status, out, _ = run("--master=nobody:1", "ls", "--json")
         self.assertEqual((status, json.loads(out)["error"]["name"]), (3, "ERPC"))
         status, _, err = run("--master=bad", "status")
@@ -217,6 +218,58 @@ class Failures(unittest.TestCase):
                 self.assertNotEqual(process.wait(30), 0)
 
 
+class Addresses(unittest.TestCase):
+    """Where the master's address comes from: flag, environment, files; and it is said."""
+
+    def told(self, folder, *args, **env):
+        """The sentence about a pool out of reach, or what is wrong before."""
+        plain = {name: value for name, value in os.environ.items()
+                 if not name.startswith("MOONCAKE_")}
+        status, _, err = run(*args, "status", env={**plain, "HOME": folder, "XDG_CONFIG_HOME": "",
+                                                   **env})
+        return status, err.split("\n")[0]
+
+    def test_the_nearest_source_wins_and_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            users = os.path.join(folder, ".config", "mooncake", "ctl.json")
+            os.makedirs(os.path.dirname(users))
+            named = os.path.join(folder, "named.json")
+            xdg = os.path.join(folder, "mooncake", "ctl.json")
+            os.makedirs(os.path.dirname(xdg))
+            for path in (users, named, xdg):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write('{"master": "nobody:1"}')
+            for args, env, source in (
+                    (["--master=nobody:1"], {"MOONCAKE_MASTER": "long"}, "--master"),
+                    (["--config-path=" + named], {"MOONCAKE_MASTER": "nobody:1"},
+                     "environment MOONCAKE_MASTER"),
+                    (["--config-path=" + named], {"MOONCAKE_CTL_CONFIG": "/none"}, "file " + named),
+                    ([], {"MOONCAKE_CTL_CONFIG": named}, "file " + named),
+                    ([], {"XDG_CONFIG_HOME": folder}, "file " + xdg),
+                    ([], {}, "file " + users)):
+                status, sentence = self.told(folder, *args, **env)
+                self.assertEqual(status, 3, sentence)
+                self.assertIn(f"(address from {source})", sentence)
+
+    def test_files_that_say_nothing_right(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "ctl.json")
+            for text, words in (("{", "line 1"), ("[]", "is no JSON object"),
+                                ('{"mastre": "a:1"}', 'unknown option "mastre"'),
+                                ('{"master": 5}', '"master" must be a text'),
+                                ('{"master": ""}', '"master" must be a text'),
+                                ('{"master": "' + "x" * 301 + '"}', '"master" must be a text'),
+                                ('{"master": "bad"}', f"(address from file {path})")):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(text)
+                status, sentence = self.told(folder, "--config-path=" + path)
+                self.assertEqual(status, 2, text)
+                self.assertIn(words, sentence)
+            status, sentence = self.told(folder, "--config-path=" + path + ".none")
+            self.assertEqual((status, "no such file" in sentence), (2, True), sentence)
+            self.assertIn("cannot be read", self.told(folder, "--config-path=" + folder)[1])
+
+
 class Looks(unittest.TestCase):
     def lines(self, *args):
         status, out, err = run(*args)
@@ -260,9 +313,59 @@ class Looks(unittest.TestCase):
         self.assertEqual([s["client_id"][-1] for s in
                           json.loads(run("stores", "--json")[1])["stores"]], ["1"])
         self.assertEqual(json.loads(run("clients", "--json")[1])["clients"][0]["ping_age_ms"], 340)
-        self.assertRegex(self.lines("config")[1], r"^lease_ms +10000 +default$")
-        self.assertEqual(json.loads(run("config", "--json")[1])["configuration"][0]["name"],
-                         "lease_ms")
+        lines = self.lines("config")
+        self.assertRegex(lines[0], r"^OPTION +VALUE +DEFAULT +SOURCE +UNIT$")
+        self.assertRegex(lines[1], r"^lease_ms +20s +10s +flag +ms$")
+        self.assertEqual(json.loads(run("config", "--json")[1])["configuration"],
+                         [{"name": "lease_ms", "value": "20s", "default": "10s", "source": "flag",
+                           "unit": "ms", "help": "how long a read protects"}])
+
+    def test_why_full(self):
+        text = "\n".join(self.lines("why-full"))
+        self.assertRegex(text, r"(?m)^next lease +ends in 1\.5 s: eviction can then take 1\.0 GiB of "
+                               r"segment a-very-long\.\.")
+        self.assertRegex(text, r"(?m)^SEGMENT +FREE +LARGEST +EVICTABLE +LEASED +PINNED +BUSY")
+        self.assertRegex(text, r":12345 +512\.0 GiB +1023 B +0 B +512\.0 GiB +0 B +0 B +1\.5 s")
+        self.assertNotIn("EXCLUDED", text)
+        text = "\n".join(self.lines("--master=long", "why-full"))
+        self.assertIn("the 20 with the least room of 922; --limit=N shows more", text)
+        self.assertRegex(text, r"(?m)^20 of 80; --limit=N shows more$")
+        for words in ("its store leaves the pool, in 115 d", "drained by an operator; drain --can",
+                      "clients could not reach it 115 d 17 h ago; last ping 115 d 17 h ago",
+                      "its store was lost 115 d 17 h ago, it is being swept"):
+            self.assertIn(words, text)
+        full = json.loads(run("--master=long", "why-full", "--limit=3", "--json")[1])
+        self.assertEqual((full["segments_total"], len(full["segments"]), full["excluded_total"],
+                          len(full["excluded"])), (922, 3, 80, 3))
+        self.assertEqual((full["next_lease_ms"], full["next_lease_bytes"]), (1500, 1 << 30))
+        room = [(s["free"] + s["evictable"]) / s["len"] for s in full["segments"]]
+        self.assertEqual(room, sorted(room))
+        self.assertEqual({s["excluded"] for s in full["excluded"]} -
+                         {"leaving", "drained", "unreachable", "lost"}, set())
+
+    def test_each_table_fits(self):
+        """Names without end, IPv6 addresses, numbers of ten digits: a line has 100 columns."""
+        words = {"put": None, "get": None, "exist": None, "rm": ["--all"], "ls": [], "key": ["k"],
+                 "status": [], "segments": [], "stores": [], "clients": [], "why-full": [],
+                 "why-miss": ["fate=readable"], "check": None, "peers": [],
+                 "top": ["--count=1", "--interval=1ms"], "diag": None, "drain": ["0" * 15 + "1"],
+                 "verify": None, "config": [], "bench": None, "completion": None, "version": [],
+                 "help": []}
+        self.assertEqual(list(words), list(json.loads(run("help", "--json")[1])["commands"]))
+        for command, more in words.items():
+            if more is not None: # those print a value, or nothing of the pool's
+                status, out, err = run("--master=long", command, *more)
+                self.assertEqual((status, err), (1 if command == "peers" else 0, ""), command)
+                for line in out.decode().split("\n"):
+                    self.assertLessEqual(len(line), 100, (command, line))
+
+    def test_rm_shows_its_progress_on_terminals_only(self):
+        env = {**os.environ, "TERM": "xterm"}
+        drawn = on_terminal(env, "--master=slow", "rm", "--pattern=k")
+        self.assertRegex(drawn, rb"\r\x1b\[K[0-9,]+,000 removed, 1,234,567 keys in the pool")
+        self.assertRegex(drawn, rb"\r\x1b\[Kremoved 1,234,567\r\n")
+        status, out, _ = run("--master=slow", "rm", "--pattern=k")
+        self.assertEqual((status, out.split(b"\n")[0]), (0, b"removed 1,234,567"))
 
     def test_why_miss(self):
         for key, status, words in (

@@ -188,6 +188,28 @@ class Questions(OnePool):
             self.assertGreater(books["evictable"], 1000)
             self.assertIn(b"evictable", run(pool.address, "why-full")[1])
 
+    def test_what_keeps_each_segment_full(self):
+        with Pool(PROGRAMS, ["16MiB", "16MiB"], ["--default_kv_lease_ttl=10m"]) as pool:
+            for key, options in (("leased", []), ("pinned", ["--hard-pin"]), ("plain", [])):
+                self.assertEqual(run(pool.address, "put", key, "-", "--replicas=2", *options,
+                                     data=b"x" * 100000)[0], 0)
+            self.assertEqual(run(pool.address, "get", "leased")[0], 0)
+            full = json.loads(run(pool.address, "why-full", "--json")[1])
+            self.assertEqual((full["segments_total"], full["excluded"]), (2, []))
+            for name in ("free", "evictable", "leased", "hard_pinned", "writing", "parked"):
+                self.assertEqual(sum(s[name] for s in full["segments"]), full[name], name)
+            self.assertTrue(550000 < full["next_lease_ms"] <= 676000, full["next_lease_ms"])
+            self.assertEqual(full["next_lease_bytes"], full["segments"][0]["leased"])
+            self.assertGreater(full["leased"], 200000)
+            name = full["segments"][0]["name"]
+            self.assertEqual(run(pool.address, "drain", name, "--timeout=100ms")[0], 1)
+            full = json.loads(run(pool.address, "why-full", "--json")[1])
+            self.assertEqual((full["segments_total"], full["excluded_total"]), (1, 1))
+            self.assertEqual((full["excluded"][0]["name"], full["excluded"][0]["excluded"]),
+                             (name, "drained"))
+            self.assertRegex(run(pool.address, "why-full")[1].decode(),
+                             rf"(?m)^{name} +15\.\d MiB +drained by an operator")
+
     def test_ls(self):
         keys = [b"plain", b"two words", b"back\\slash", b"line\nfeed", b"\xff\xfe"]
         with Pool(PROGRAMS, ["16MiB"]) as pool:
@@ -312,6 +334,7 @@ class OutOfReach(OnePool):
             status, out, err = run(address, "status")
             self.assertEqual((status, out), (2, b""), (address, err))
             self.assertIn("[EINVAL -600]", err)
+            self.assertIn("(address from environment MOONCAKE_MASTER)", err)
 
     def test_a_store_that_died(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:

@@ -5,6 +5,7 @@ usage: test_steer.py DIRECTORY_OF_THE_PROGRAMS"""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tarfile
@@ -12,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from ctl import PROGRAMS, free_port, run
+from ctl import PROGRAMS, Terminal, free_port, run
 from pool import Pool, die_with_parent
 
 
@@ -238,6 +239,47 @@ class Drain(unittest.TestCase):
                 self.assertIn(b"cancelled", process.stdout.read())
                 self.assertEqual(process.wait(30), 1)
             self.assertEqual(self.segments(pool)[name]["state"], "ok")
+
+    def test_the_bar_on_a_terminal(self):
+        with Pool(PROGRAMS, ["16MiB"], ["--default_kv_lease_ttl=3s"]) as pool:
+            self.put(pool, "k")
+            name = next(iter(self.segments(pool)))
+            self.assertEqual(run(pool.address, "get", "k")[0], 0)
+            with Terminal(pool.address, "drain", name) as terminal:
+                terminal.read_until(rb"Ctrl-C cancels")
+                self.assertEqual(self.segments(pool)[name]["state"], "draining")
+                status, drawn = terminal.end()
+            self.assertEqual(status, 0, drawn)
+            self.assertRegex(drawn, rb"\r\x1b\[K\[[#.]{30}\] 1\.[0-9] KiB in use; Ctrl-C cancels")
+            self.assertRegex(drawn, rb"cancels\r\x1b\[Kdrained: nobody uses what is there\r\n")
+            self.assertEqual(run(pool.address, "drain", name, "--cancel")[0], 0)
+            self.assertEqual(run(pool.address, "get", "k")[0], 0)
+            with Terminal(pool.address, "drain", name) as terminal:
+                terminal.read_until(rb"Ctrl-C cancels")
+                terminal.type(b"\x03")
+                status, drawn = terminal.end()
+            self.assertEqual(status, 1, drawn)
+            self.assertRegex(drawn, rb"\r\x1b\[Kcancelled: new data is placed there again\r\n$")
+            self.assertEqual(self.segments(pool)[name]["state"], "ok")
+            status, out, _ = run(pool.address, "drain", name)
+            self.assertEqual((status, b"\x1b" in out, b"Ctrl-C" in out), (0, False, False))
+
+    def test_top_is_drawn_anew_on_a_terminal(self):
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            with Terminal(pool.address, "top", "--count=3", "--interval=20ms") as terminal:
+                status, drawn = terminal.end()
+            self.assertEqual(status, 0, drawn)
+            pages = drawn.split(b"\x1b[H\x1b[J")
+            self.assertEqual((pages[0], len(pages)), (b"", 4))
+            for page in pages[1:]:
+                self.assertRegex(page, rb"^mooncake_master .*; Ctrl-C ends\r\n\r\n +HITS +GETS/S")
+                self.assertRegex(page, rb"\x1b\[32mok\x1b\[0m")
+                plain = re.sub(rb"\x1b\[[0-9]*m", b"", page)
+                self.assertLessEqual(max(map(len, plain.split(b"\r\n"))), 100)
+            with Terminal(pool.address, "top", "--interval=20ms") as terminal:
+                terminal.read_until(rb"(?s)Ctrl-C ends.*Ctrl-C ends")
+                terminal.type(b"\x03")
+                self.assertEqual(terminal.end()[0], -signal.SIGINT)
 
     def test_a_store_that_does_not_exist(self):
         with Pool(PROGRAMS) as pool:

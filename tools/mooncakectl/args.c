@@ -191,6 +191,9 @@ static enum mc_exit set_option(struct mc_ctl *ctl, enum mc_ctl_option option, co
     case MC_CTL_MASTER:
         ctl->master = value;
         break;
+    case MC_CTL_CONFIG_PATH:
+        ctl->config_path = value;
+        break;
     case MC_CTL_TIMEOUT:
         return set_time(ctl, option, value, &ctl->timeout_ms);
     case MC_CTL_INTERVAL:

@@ -19,6 +19,8 @@ struct mc_command {
 /* X(NAME, long name, value or NULL, help) */
 #define MC_CTL_OPTION_LIST(X)                                                                      \
     X(MASTER, "master", "HOST:PORT", "RPC address of the master; or MOONCAKE_MASTER")              \
+    X(CONFIG_PATH, "config-path", "FILE",                                                          \
+      "file with that address; or ~/.config/mooncake/ctl.json")                                    \
     X(TIMEOUT, "timeout", "TIME", "longest time for the command: 500ms, 10s, 2m")                  \
     X(JSON, "json", NULL, "print JSON, with exact numbers")                                        \
     X(HELP, "help", NULL, "say what there is, or what a command does")                             \
@@ -26,7 +28,7 @@ struct mc_command {
     X(FORCE, "force", NULL, "also what is under a lease or pinned")                                \
     X(ALL, "all", NULL, "every key of the pool")                                                   \
     X(PATTERN, "pattern", "REGEX", "every key in which this regular expression is found")          \
-    X(LIMIT, "limit", "N", "at most N keys")                                                       \
+    X(LIMIT, "limit", "N", "at most N keys or segments")                                           \
     X(NULL_ENDS, "null", NULL, "raw keys, each ended by a NUL byte, for xargs -0")                 \
     X(REPLICAS, "replicas", "N", "copies wished, 1 to 8")                                          \
     X(SOFT_PIN, "soft-pin", NULL, "evict only when nothing else can be")                           \
@@ -49,8 +51,9 @@ enum mc_ctl_option {
 
 /* What every command takes. */
 #define MC_COMMON_OPTIONS                                                                          \
-    (MC_OPTION_BIT(MC_CTL_MASTER) | MC_OPTION_BIT(MC_CTL_TIMEOUT) | MC_OPTION_BIT(MC_CTL_JSON) |   \
-     MC_OPTION_BIT(MC_CTL_HELP) | MC_OPTION_BIT(MC_CTL_VERSION))
+    (MC_OPTION_BIT(MC_CTL_MASTER) | MC_OPTION_BIT(MC_CTL_CONFIG_PATH) |                            \
+     MC_OPTION_BIT(MC_CTL_TIMEOUT) | MC_OPTION_BIT(MC_CTL_JSON) | MC_OPTION_BIT(MC_CTL_HELP) |     \
+     MC_OPTION_BIT(MC_CTL_VERSION))
 
 const char *mc_option_name(size_t option);
 bool mc_option_takes_value(size_t option);

@@ -6,6 +6,7 @@
 #include "ctl.h"
 #include "files.h"
 #include "output.h"
+#include "progress.h"
 
 /* How a key stands in a message: enough of it to know which one. */
 #define KEY "\"%.80s\""
@@ -190,6 +191,7 @@ static void print_left(const struct mc_ctl *ctl, const mooncake_removal *removal
 /* All keys, or those with the pattern. */
 static enum mc_exit remove_many(struct mc_ctl *ctl)
 {
+    struct mc_progress *progress;
     mooncake_removal removal;
     char number[MC_NUMBER_CAP];
     mooncake_err err;
@@ -197,8 +199,10 @@ static enum mc_exit remove_many(struct mc_ctl *ctl)
 
     (void)memset(&removal, 0, sizeof(removal));
     removal.struct_size = sizeof(removal);
+    progress = mc_progress_begin(ctl);
     err = mooncake_admin_remove(ctl->client, ctl->all ? NULL : ctl->pattern, ctl->force,
                                 ctl->timeout_ms, &removal);
+    mc_progress_end(&progress);
     if (err != MOONCAKE_OK) {
         return mc_fail(ctl, err, "cannot remove %s", ctl->all ? "all keys" : "by pattern");
     }

@@ -126,31 +126,33 @@ enum mc_exit mc_cmd_segments(struct mc_ctl *ctl)
     return mc_list_close(&list, ctl, err, "segments");
 }
 
-static void add_option(void *arg, const char *name, const char *value, const char *source,
-                       const char *help)
+static void add_option(void *arg, const mooncake_option_status *o)
 {
     struct mc_list_out *list = arg;
 
     if (list->array != NULL) {
         json_t *item = mc_json_object();
 
-        mc_json_set(item, "name", mc_json_text(name));
-        mc_json_set(item, "value", mc_json_text(value));
-        mc_json_set(item, "source", mc_json_text(source));
-        mc_json_set(item, "help", mc_json_text(help));
+        mc_json_set(item, "name", mc_json_text(o->name));
+        mc_json_set(item, "value", mc_json_text(o->value));
+        mc_json_set(item, "default", mc_json_text(o->default_value));
+        mc_json_set(item, "source", mc_json_text(o->source));
+        mc_json_set(item, "unit", mc_json_text(o->unit));
+        mc_json_set(item, "help", mc_json_text(o->help));
         mc_json_append(list->array, item);
         return;
     }
-    mc_table_add(list->table, (const char *const[]){name, value, source});
+    mc_table_add(list->table,
+                 (const char *const[]){o->name, o->value, o->default_value, o->source, o->unit});
 }
 
 enum mc_exit mc_cmd_config(struct mc_ctl *ctl)
 {
-    static const char *const heads[] = {"OPTION", "VALUE", "SOURCE"};
+    static const char *const heads[] = {"OPTION", "VALUE", "DEFAULT", "SOURCE", "UNIT"};
     struct mc_list_out list;
     mooncake_err err;
 
     mc_list_open(&list, ctl, heads, sizeof(heads) / sizeof(heads[0]));
-    err = mooncake_admin_config(ctl->client, ctl->timeout_ms, add_option, &list);
+    err = mooncake_admin_options(ctl->client, ctl->timeout_ms, add_option, &list);
     return mc_list_close(&list, ctl, err, "configuration");
 }

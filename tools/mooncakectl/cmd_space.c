@@ -1,9 +1,10 @@
-/* Commands on the pool's space and books: why-full, verify. */
+/* The pool's space and books: how its bytes are shown, and verify. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ctl.h"
 #include "output.h"
+#include "space.h"
 
 #define MISMATCH_CAP 512
 
@@ -18,7 +19,7 @@
     X(parked, "parked", "left by a lost writer or an old version: a time must pass")               \
     X(unplaceable, "unplaceable", "free, but its store is leaving or cannot be reached")
 
-static json_t *space_json(const mooncake_space_status *s)
+json_t *mc_space_json(const mooncake_space_status *s)
 {
     json_t *object = mc_json_object();
 
@@ -39,7 +40,7 @@ static void print_kind(const mooncake_space_status *s, const char *name, uint64_
                  mc_format_share(bytes, s->capacity, share), note);
 }
 
-static void print_space(const mooncake_space_status *s)
+void mc_space_print(const mooncake_space_status *s)
 {
     char value[MC_NUMBER_CAP];
 
@@ -54,22 +55,6 @@ static void print_space(const mooncake_space_status *s)
 #undef PRINT
 }
 
-enum mc_exit mc_cmd_why_full(struct mc_ctl *ctl)
-{
-    mooncake_space_status space = {.struct_size = sizeof(space)};
-    mooncake_err err = mooncake_admin_space(ctl->client, false, ctl->timeout_ms, &space, NULL, 0);
-
-    if (err != MOONCAKE_OK) {
-        return mc_fail(ctl, err, "cannot ask where the pool's space is");
-    }
-    if (ctl->json) {
-        mc_json_print(space_json(&space));
-    } else {
-        print_space(&space);
-    }
-    return MC_EXIT_OK;
-}
-
 enum mc_exit mc_cmd_verify(struct mc_ctl *ctl)
 {
     mooncake_space_status space = {.struct_size = sizeof(space)};
@@ -81,7 +66,7 @@ enum mc_exit mc_cmd_verify(struct mc_ctl *ctl)
         return mc_fail(ctl, err, "cannot verify the master's books");
     }
     if (ctl->json) {
-        json_t *object = space_json(&space);
+        json_t *object = mc_space_json(&space);
 
         mc_json_set(object, "agrees", json_boolean(mismatch[0] == '\0'));
         mc_json_set(object, "mismatch", mc_json_text(mismatch));

@@ -45,8 +45,11 @@ static const struct mc_command commands[] = {
      0, 0, 0, true, mc_cmd_stores},
     {"clients", "", "list the processes that the master knows, stores included", NULL, 0, 0, 0,
      true, mc_cmd_clients},
-    {"why-full", "", "show what keeps the pool's bytes from new objects", NULL, 0, 0, 0, true,
-     mc_cmd_why_full},
+    {"why-full", "", "show what keeps the pool's bytes from new objects, segment by segment",
+     "Bytes by what must happen first; the next lease to end; the segments with the least room\n"
+     "(free or evictable); and those where nothing new is placed, with the reason. BUSY is being\n"
+     "written, or left by a lost writer until a time has passed.",
+     0, 0, MC_OPTION_BIT(MC_CTL_LIMIT), true, mc_cmd_why_full},
     {"why-miss", "KEY",
      "say what became of a key: evicted, removed, lost with which store, never put",
      "Exit status 0: it can be read; 1: it cannot. The master remembers the last keys that went\n"
@@ -79,7 +82,7 @@ static const struct mc_command commands[] = {
      "requests: the more keys there are, the longer.",
      0, 0, 0, true, mc_cmd_verify},
     {"config", "", "show the master's effective configuration and where each value comes from",
-     NULL, 0, 0, 0, true, mc_cmd_config},
+     "UNIT is that of a number without one.", 0, 0, 0, true, mc_cmd_config},
     {"bench", "[ARG...]", "measure: becomes mooncake_bench with the arguments that follow",
      "Every word after bench is mooncake_bench's: mooncakectl bench --help lists them.\n"
      "--master before it holds for it too.",

@@ -22,12 +22,14 @@ enum mc_exit {
 
 /* The command line, parsed. Texts are argv's. */
 struct mc_ctl {
-    const char *master;   /* NULL: MOONCAKE_MASTER, else the library's default */
-    uint32_t timeout_ms;  /* 0: the library's default */
-    uint64_t limit;       /* keys that ls shows at most; 0: all */
-    uint64_t count;       /* of top's lines; 0: no end */
-    uint32_t interval_ms; /* between them; 0: a second */
-    const char *log;      /* file whose last lines diag takes; NULL: none */
+    const char *master;        /* NULL: the library's default */
+    const char *master_source; /* where it comes from, for sentences */
+    const char *config_path;   /* file to look for it; NULL: the usual ones */
+    uint32_t timeout_ms;       /* 0: the library's default */
+    uint64_t limit;            /* keys that ls shows at most; 0: all */
+    uint64_t count;            /* of top's lines; 0: no end */
+    uint32_t interval_ms;      /* between them; 0: a second */
+    const char *log;           /* file whose last lines diag takes; NULL: none */
     const char *metrics; /* HOST:PORT of the master's admin port; NULL: as its configuration says */
     uint32_t replicas;   /* copies that put asks for; 0: the library's default */
     bool json, force, all, null_ends, soft_pin, hard_pin, upsert, cancel;

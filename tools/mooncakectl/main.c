@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "config.h"
 #include "output.h"
 #include "whois.h"
 
@@ -33,14 +34,14 @@ static enum mc_exit open_pool(struct mc_ctl *ctl)
         return MC_EXIT_OK;
     }
     if (err == MOONCAKE_EINVAL) {
-        (void)mc_fail(ctl, err, "cannot open the pool");
+        (void)mc_fail(ctl, err, "cannot open the pool (address from %s)", ctl->master_source);
         return MC_EXIT_USAGE; /* an address that is none */
     }
-    (void)mc_fail(ctl, err, "cannot reach the pool");
+    (void)mc_fail(ctl, err, "cannot reach the pool (address from %s)", ctl->master_source);
     who = mc_who_listens(ctl->master);
     (void)fprintf(stderr,
-                  "mooncakectl: %s Name another address with --master=HOST:PORT or "
-                  "MOONCAKE_MASTER\n",
+                  "mooncakectl: %s Name another address with --master=HOST:PORT, "
+                  "MOONCAKE_MASTER or a file: mooncakectl help\n",
                   who != NULL ? who : "is mooncake_master running, and is that its RPC address?");
     return mc_exit_of(err);
 }
@@ -71,6 +72,10 @@ int main(int argc, char **argv)
 
     (void)signal(SIGPIPE, SIG_IGN);
     status = mc_args_parse(argc, argv, &ctl, &command);
+    if (status == MC_EXIT_OK &&
+        (command->needs_pool || command->run == mc_cmd_diag || command->run == mc_cmd_bench)) {
+        status = mc_config_find_master(&ctl);
+    }
     if (status == MC_EXIT_OK && command->needs_pool) {
         status = open_pool(&ctl);
     }

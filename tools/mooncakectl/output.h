@@ -33,13 +33,16 @@ char *mc_format_id(uint64_t id, char *out);                      /* "0123456789a
 /** A table of text. Rows are kept until it is printed, because widths depend on all of them. */
 struct mc_table;
 
-/** @p heads has a column each; one that starts with '>' is aligned right. Borrowed. */
+/** @p heads has a column each; one that starts with '>' is aligned right, one with '=' is a
+ * sentence that is not shortened. Borrowed. */
 struct mc_table *mc_table_create(const char *const *heads, size_t columns);
 /** Add a row, one text a column; copied, odd bytes escaped. */
 void mc_table_add(struct mc_table *table, const char *const *cells);
 /** Print it, at most 100 columns wide: the widest texts lose their middle. */
 void mc_table_print(const struct mc_table *table);
 void mc_table_destroy(struct mc_table **table);
+/** Print bytes as a cell of a table, at most @p width columns: longer ones lose their middle. */
+void mc_print_short(const char *bytes, size_t width);
 
 /** Is the standard output a terminal that can be drawn on? */
 bool mc_is_terminal(void);

@@ -44,9 +44,26 @@ static bool is_right(const struct mc_table *table, size_t column)
     return table->heads[column][0] == '>';
 }
 
+static bool is_sentence(const struct mc_table *table, size_t column)
+{
+    return table->heads[column][0] == '=';
+}
+
 static const char *head_of(const struct mc_table *table, size_t column)
 {
-    return table->heads[column] + (is_right(table, column) ? 1 : 0);
+    return table->heads[column] + (is_right(table, column) || is_sentence(table, column) ? 1 : 0);
+}
+
+/* Odd bytes escaped; freed by the caller. */
+static char *escape(const char *bytes)
+{
+    char *escaped = NULL;
+    size_t len = 0;
+    FILE *memory = mc_need(open_memstream(&escaped, &len));
+
+    mc_print_bytes(memory, bytes, strlen(bytes));
+    (void)fclose(memory);
+    return mc_need(escaped);
 }
 
 void mc_table_add(struct mc_table *table, const char *const *cells)
@@ -57,13 +74,7 @@ void mc_table_add(struct mc_table *table, const char *const *cells)
             reallocarray(table->cells, table->rows_cap * table->columns, sizeof(*table->cells)));
     }
     for (size_t c = 0; c < table->columns; c++) {
-        char *escaped = NULL;
-        size_t len = 0;
-        FILE *memory = mc_need(open_memstream(&escaped, &len));
-
-        mc_print_bytes(memory, cells[c], strlen(cells[c]));
-        (void)fclose(memory);
-        table->cells[table->rows * table->columns + c] = mc_need(escaped);
+        table->cells[table->rows * table->columns + c] = escape(cells[c]);
     }
     table->rows++;
 }
@@ -114,7 +125,7 @@ static void fit(const struct mc_table *table, size_t *widths)
         size_t widest = table->columns;
 
         for (size_t c = 0; c < table->columns; c++) {
-            if (!is_right(table, c) && widths[c] > WIDTH_MIN &&
+            if (!is_right(table, c) && !is_sentence(table, c) && widths[c] > WIDTH_MIN &&
                 (widest == table->columns || widths[c] > widths[widest])) {
                 widest = c;
             }
@@ -155,6 +166,15 @@ static void print_cell(const char *text, size_t width, bool right, bool last)
         (void)printf("%*s", right || last ? 0 : (int)(width - has), "");
     }
     (void)printf("%*s", last ? 0 : GAP, "");
+}
+
+void mc_print_short(const char *bytes, size_t width)
+{
+    char *escaped = escape(bytes);
+    size_t const has = width_of(escaped);
+
+    print_cell(escaped, has < width ? has : width, false, true);
+    free(escaped);
 }
 
 void mc_table_print(const struct mc_table *table)
