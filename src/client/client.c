@@ -16,6 +16,7 @@
 #define TIMEOUT_MS_MAX (24u * 3600u * 1000u)
 #define ENGINES_MAX 1024u
 #define POLL_US_MAX 1000000u
+#define TCP_CONNECTIONS_MAX 64u
 #define GRACE_MS_MAX (7u * 24u * 3600u * 1000u)
 #define PROGRAM_LEN_MAX 100
 
@@ -55,6 +56,7 @@ void mooncake_client_options_init_sized(mooncake_client_options *options, size_t
         .verify = MOONCAKE_VERIFY_FULL,
         .poll_us = 50,
         .reuse_descriptors = true,
+        .tcp_connections = 4,
     };
 
     mc_api_init_options(options, size, &defaults, sizeof(defaults));
@@ -105,6 +107,7 @@ static mooncake_err read_options(const mooncake_client_options *given, mooncake_
     MC_TRY(check_range("connect_timeout_ms", out->connect_timeout_ms, 1, TIMEOUT_MS_MAX));
     MC_TRY(check_range("engines_max", out->engines_max, 1, ENGINES_MAX));
     MC_TRY(check_range("poll_us", out->poll_us, 0, POLL_US_MAX));
+    MC_TRY(check_range("tcp_connections", out->tcp_connections, 1, TCP_CONNECTIONS_MAX));
     MC_TRY(check_range("verify", (uint64_t)out->verify, 0, MOONCAKE_VERIFY_NONE));
     if (out->rdma_completion != NULL && strcmp(out->rdma_completion, "event") != 0 &&
         strcmp(out->rdma_completion, "poll") != 0) {
@@ -211,6 +214,7 @@ static mooncake_err init_parts(mooncake_client *client, const mooncake_client_op
         .client_id = client->client_id,
         .connect_timeout_ms = client->connect_timeout_ms,
         .poll_us = client->poll_us,
+        .tcp_connections = options->tcp_connections,
         .engines_max = options->engines_max,
     };
     MC_TRY(mc_memreg_create(&client->memreg));

@@ -15,9 +15,6 @@
 
 /* A connection that no call has used for so long is closed when the engine is next borrowed. */
 #define IDLE_CLOSE_MS 60000u
-/* With two, the store's core drains one while this thread hashes and copies into the other: puts of
- * large values gain a sixth over loopback. More gained nothing. */
-#define CONNECTIONS_PER_PEER_MAX 2u
 
 /* Within so short a time little can have happened to an idle engine, and looking costs more than
  * asking again when it did. */
@@ -70,7 +67,7 @@ static mooncake_err create_engine(const struct mc_engine_options *options, struc
     }
     transport.connect_timeout_ms = options->connect_timeout_ms;
     transport.idle_close_ms = IDLE_CLOSE_MS;
-    transport.connections_max = CONNECTIONS_PER_PEER_MAX;
+    transport.connections_max = options->tcp_connections;
     mc_list_init(&engine->node);
     mc_arena_init(&engine->arena, 0);
     mc_arena_init(&engine->report_arena, REPORT_ARENA_MAX);

@@ -59,6 +59,7 @@ struct mc_engine_options {
     struct mc_transport_options transports;
     uint64_t client_id;
     uint32_t connect_timeout_ms, poll_us;
+    uint32_t tcp_connections; /* to one store, of one engine */
     unsigned engines_max;
 };
 

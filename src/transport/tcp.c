@@ -41,6 +41,9 @@ static mooncake_err tcp_open(struct mc_loop *loop, const struct mc_transport_opt
     tcp->transport.ops = &mc_transport_tcp;
     tcp->transport.loop = loop;
     tcp->options = *options;
+    if (options->tcp_part_len == 0) {
+        tcp->options.tcp_part_len = MC_TCP_PART_LEN;
+    }
     mc_list_init(&tcp->dirty);
     for (unsigned i = 0; i < MC_TCP_BUCKETS; i++) {
         mc_list_init(&tcp->buckets[i]);
@@ -140,10 +143,16 @@ static mooncake_err tcp_submit(struct mc_transport *transport, struct mc_xfer_op
     MC_TRY(err);
     MC_TRY(mc_tcp_peer_ready(peer));
     op->peer = &peer->place;
+    op->stripe = NULL;
     op->retries = 0;
     op->mark = 0;
     mc_list_init(&op->node);
-    mc_list_add_tail(&peer->waiting, &op->node);
+    if (mc_tcp_stripe_suits(tcp, op)) {
+        MC_TRY(mc_tcp_stripe_create(peer, op));
+        mc_list_add_tail(&peer->striped, &op->node);
+    } else {
+        mc_list_add_tail(&peer->waiting, &op->node);
+    }
     peer->ops++;
     if (!mc_list_linked(&peer->dirty_node)) {
         mc_list_add_tail(&tcp->dirty, &peer->dirty_node);
@@ -170,21 +179,16 @@ static void tcp_flush(struct mc_transport *transport)
 
 static void tcp_cancel(struct mc_transport *transport, struct mc_xfer_op *op)
 {
-    struct mc_tcp_place *place = op->peer;
+    const struct mc_tcp_place *place = op->peer;
     struct mc_tcp_peer *peer = place->peer;
-    struct mc_tcp_conn *conn = place->conn;
 
     MC_ASSERT_ON_LOOP(transport->loop);
-    mc_list_drop(&op->node);
     MC_ASSERT(peer->ops > 0);
     peer->ops--;
-    if (conn != NULL) {
-        /* Its answer may be on the way into the op's memory, or its pieces on the way out. The
-         * other ops go on when the loop runs: on_closed pumps the peer. */
-        conn->ops--;
-        mc_tcp_conn_close(conn);
-        mc_tcp_peer_requeue(peer, conn);
+    if (op->stripe != NULL) {
+        mc_tcp_stripe_destroy(op);
     }
+    mc_tcp_peer_quiet_op(op);
 }
 
 static const struct mc_transport_stats *tcp_stats(const struct mc_transport *transport)

@@ -36,7 +36,7 @@ static void end_op(struct mc_tcp_conn *conn, struct mc_xfer_op *op, mooncake_err
     mc_list_drop(&op->node);
     MC_ASSERT(conn->ops > 0);
     conn->ops--;
-    conn->bytes_out -= op->right == MC_RIGHT_WRITE ? op->extent.payload_len : 0;
+    conn->load -= mc_tcp_op_load(op);
     conn->since_ns = mc_loop_now_ns(tcp_of(conn)->transport.loop);
     mc_tcp_peer_end_op(conn->place.peer, op, err);
     if (conn->old && conn->ops == 0) {
@@ -44,18 +44,13 @@ static void end_op(struct mc_tcp_conn *conn, struct mc_xfer_op *op, mooncake_err
     }
 }
 
-/* The first op of `asked` has its answer, or one of its answers. */
+/* The first op of `asked` has its answer. */
 static void op_answered(struct mc_tcp_conn *conn, mooncake_err err)
 {
     struct mc_xfer_op *op = first_op(&conn->asked);
 
     conn->receiving = false;
-    op->err = op->err == MOONCAKE_OK ? err : op->err; /* the first thing that was wrong */
-    op->id++;
-    MC_ASSERT(op->answers_due > 0);
-    if (--op->answers_due > 0) {
-        return;
-    }
+    op->err = err;
     if (op->mark > conn->sends_ended) { /* refused early: the stream still reads its pieces */
         mc_list_move_tail(&conn->answered, &op->node);
     } else {
@@ -83,7 +78,10 @@ void mc_tcp_conn_send_ended(struct mc_tcp_conn *conn)
 static void receive(struct mc_tcp_conn *conn, const uint8_t *from, uint64_t n)
 {
     struct mc_xfer_op *op = first_op(&conn->asked);
-    const bool hashed = op->verify == MC_VERIFY_FULL && conn->verdict == MOONCAKE_OK;
+    struct mc_tcp_part *part_of_whole = mc_tcp_part_of(op); /* whose checksum is the whole's */
+    const bool hashed =
+        op->verify == MC_VERIFY_FULL && conn->verdict == MOONCAKE_OK && part_of_whole == NULL;
+    const uint64_t landed = n;
 
     MC_ASSERT(n <= conn->left);
     conn->left -= n;
@@ -109,6 +107,9 @@ static void receive(struct mc_tcp_conn *conn, const uint8_t *from, uint64_t n)
             conn->piece_done = 0;
         }
     }
+    if (part_of_whole != NULL) {
+        mc_tcp_part_landed(part_of_whole, landed);
+    }
     if (conn->left > 0) {
         return;
     }
@@ -122,16 +123,24 @@ static void receive(struct mc_tcp_conn *conn, const uint8_t *from, uint64_t n)
 static void begin_receive(struct mc_tcp_conn *conn, const uint8_t *header)
 {
     struct mc_xfer_op *op = first_op(&conn->asked);
+    struct mc_tcp_part *part = mc_tcp_part_of(op);
 
     conn->receiving = true;
     conn->verdict = MOONCAKE_OK;
-    if (op->verify != MC_VERIFY_NONE) {
+    if (mc_tcp_op_has_header(op) && op->verify != MC_VERIFY_NONE) {
         conn->verdict = mc_extent_header_check(&op->extent, header, &conn->promised);
     }
-    conn->left = op->extent.payload_len;
+    conn->left = mc_tcp_op_len(op);
     conn->piece = 0;
     conn->piece_done = 0;
-    mc_extent_hash_init(&conn->hash);
+    if (part != NULL) {
+        conn->piece = part->start.piece;
+        conn->piece_done = part->start.done;
+        mc_tcp_part_begin(part);
+        mc_tcp_part_promise(part, conn->verdict, conn->promised);
+    } else {
+        mc_extent_hash_init(&conn->hash);
+    }
     if (conn->left == 0) {
         receive(conn, NULL, 0);
     }
@@ -144,11 +153,18 @@ static void bad_answer(struct mc_tcp_conn *conn, const char *what)
     mc_tcp_conn_fail(conn, MOONCAKE_ERPC);
 }
 
+/* What comes before the payload of a READ's good answer. */
+static uint32_t frames_len(const struct mc_xfer_op *op)
+{
+    return mc_tcp_op_has_header(op) ? MC_TCP_ANSWER_FRAMES_LEN : MC_TCP_ANSWER_LEN;
+}
+
 static bool parse_answer(struct mc_tcp_conn *conn, const uint8_t *bytes, uint32_t have)
 {
     struct mc_tcp_answer answer;
     const struct mc_xfer_op *op;
     uint64_t wanted = 0;
+    uint32_t frames;
     bool payload;
 
     if (have < MC_TCP_ANSWER_LEN) {
@@ -159,24 +175,20 @@ static bool parse_answer(struct mc_tcp_conn *conn, const uint8_t *bytes, uint32_
         bad_answer(conn, "no answer to our request");
         return false;
     }
-    if (op == conn->out && op->answers_due == 1) {
-        bad_answer(conn, "an answer to what we have not sent");
-        return false;
-    }
     payload = op->right == MC_RIGHT_READ && answer.status == MOONCAKE_OK;
-    if (payload && have < MC_TCP_ANSWER_FRAMES_LEN) {
+    frames = payload ? frames_len(op) : MC_TCP_ANSWER_LEN;
+    if (have < frames) {
         return false;
     }
-    wanted = payload ? MC_EXTENT_HEADER_LEN + op->extent.payload_len : 0;
+    wanted = payload ? frames - MC_TCP_ANSWER_LEN + mc_tcp_op_len(op) : 0;
     if (answer.len != wanted) {
         bad_answer(conn, "wrong length");
         return false;
     }
+    conn->in_start += frames;
     if (payload) {
-        conn->in_start += MC_TCP_ANSWER_FRAMES_LEN;
         begin_receive(conn, bytes + MC_TCP_ANSWER_LEN);
     } else {
-        conn->in_start += MC_TCP_ANSWER_LEN;
         op_answered(conn, mc_err_from_wire(answer.status));
     }
     return true;
@@ -239,6 +251,7 @@ static bool parse_one(struct mc_tcp_conn *conn)
 static unsigned payload_space(const struct mc_tcp_conn *conn, struct iovec *iov, uint64_t *out_len)
 {
     const struct mc_xfer_op *op = first_op(&conn->asked);
+    const uint64_t max = conn->left < RECEIVE_LEN_MAX ? conn->left : RECEIVE_LEN_MAX;
     size_t done = conn->piece_done;
     uint64_t len = 0;
     unsigned count = 0;
@@ -246,7 +259,7 @@ static unsigned payload_space(const struct mc_tcp_conn *conn, struct iovec *iov,
     for (unsigned i = conn->piece; i < op->pieces_count && count < MC_STREAM_IOV_MAX - 1; i++) {
         size_t part = op->pieces[i].iov_len - done;
 
-        part = part < RECEIVE_LEN_MAX - len ? part : (size_t)(RECEIVE_LEN_MAX - len);
+        part = part < max - len ? part : (size_t)(max - len);
         if (part > 0) {
             iov[count].iov_base = (uint8_t *)op->pieces[i].iov_base + done;
             iov[count++].iov_len = part;
@@ -260,7 +273,7 @@ static unsigned payload_space(const struct mc_tcp_conn *conn, struct iovec *iov,
 
 static bool is_large_read(const struct mc_xfer_op *op)
 {
-    return op->right == MC_RIGHT_READ && op->extent.payload_len > MC_TCP_SMALL_LEN;
+    return op->right == MC_RIGHT_READ && mc_tcp_op_len(op) > MC_TCP_SMALL_LEN;
 }
 
 static unsigned on_space(void *arg, struct iovec *iov)
@@ -285,9 +298,13 @@ static unsigned on_space(void *arg, struct iovec *iov)
         }
         next = next->next;
     }
-    if (next != &conn->asked && is_large_read(MC_CONTAINER_OF(next, struct mc_xfer_op, node))) {
-        MC_ASSERT(conn->in_end < MC_TCP_ANSWER_FRAMES_LEN);
-        room = MC_TCP_ANSWER_FRAMES_LEN - conn->in_end;
+    if (next != &conn->asked) {
+        const struct mc_xfer_op *op = MC_CONTAINER_OF(next, struct mc_xfer_op, node);
+
+        if (is_large_read(op)) {
+            MC_ASSERT(conn->in_end < frames_len(op));
+            room = frames_len(op) - conn->in_end;
+        }
     }
     iov[count].iov_base = conn->in + conn->in_end;
     iov[count++].iov_len = room;

@@ -16,9 +16,10 @@
  *   answer, 32 bytes     0 u32 magic "MCDA"   4 i32 status            8 u64 request id
  *                       16 u64 length        24 u64 zero
  *
- * A request is about a part of the extent's bytes [64-byte extent header | payload]; today's
- * clients ask for all of them. A WRITE's part follows its request, whatever the server will think
- * of it. A READ's part follows its answer if the status is 0; length says how many bytes follow.
+ * A request is about a part of the extent's bytes [64-byte extent header | payload]; those of one
+ * extent may come over several connections, in any order. A WRITE's part follows its request,
+ * whatever the server will think of it. A READ's part follows its answer if the status is 0; length
+ * says how many bytes follow.
  */
 #ifndef MC_TRANSPORT_TCP_FRAME_H
 #define MC_TRANSPORT_TCP_FRAME_H

@@ -7,9 +7,13 @@
  * the loss: the others to this peer may be dead, too, and not know it (a store that was restarted
  * while nobody ran this loop).
  *
- * Only WRITEs make further connections: while the store's core carries one socket's data, we hash
- * and copy into another. Reads gain nothing from that, as it is our copying out of the sockets that
- * takes the time, and two data threads of the store would be in each other's way.
+ * Only WRITEs and parts of large READs make further connections, and are spread over all. WRITEs,
+ * because we hash and copy into one socket while the store's core carries another's data. Large
+ * READs, because networks limit what one connection carries. Smaller READs go to the connection
+ * with the least to do, the oldest of several: many of them come in one read of its socket.
+ *
+ * Small ops go first, then parts, and those of no op for too long (mc_tcp_stripe_hand_out()): a
+ * huge value keeps nobody waiting for long.
  */
 #include <string.h>
 
@@ -21,8 +25,6 @@
 
 #define BACKOFF_MS_MIN 100u
 #define BACKOFF_MS_MAX 3000u
-/* A connection with so many payload bytes on their way out is worth a second one, if allowed. */
-#define GROW_LEN ((uint64_t)4 << 20)
 /* Queued bytes that are given to the kernel before the next op is prepared. */
 #define FLUSH_LEN ((size_t)128 << 10)
 /* The hellos have to have met within this many connect time-outs. */
@@ -71,6 +73,7 @@ static struct mc_tcp_peer *peer_create(struct mc_tcp *tcp, const char *address, 
     mc_list_init(&peer->dirty_node);
     mc_list_init(&peer->conns);
     mc_list_init(&peer->waiting);
+    mc_list_init(&peer->striped);
     return peer;
 }
 
@@ -120,7 +123,13 @@ static struct mc_tcp_conn *conn_at(struct mc_list *node)
     return MC_CONTAINER_OF(node, struct mc_tcp_conn, node);
 }
 
-/* The one with room and the fewest bytes on their way out, the oldest of several; NULL: none. */
+/* What a connection should have to do, before there is another one. */
+static uint64_t fair_load(const struct mc_tcp_peer *peer)
+{
+    return (uint64_t)MC_TCP_PARTS_AHEAD * peer->tcp->options.tcp_part_len;
+}
+
+/* The one with room and the least to do, the oldest of several; NULL: none. */
 static struct mc_tcp_conn *best_conn(struct mc_tcp_peer *peer)
 {
     struct mc_tcp_conn *best = NULL;
@@ -128,7 +137,7 @@ static struct mc_tcp_conn *best_conn(struct mc_tcp_peer *peer)
     mc_list_for_each (node, &peer->conns) {
         struct mc_tcp_conn *conn = conn_at(node);
 
-        if (mc_tcp_conn_has_room(conn) && (best == NULL || conn->bytes_out < best->bytes_out)) {
+        if (mc_tcp_conn_has_room(conn) && (best == NULL || conn->load < best->load)) {
             best = conn;
         }
     }
@@ -138,7 +147,7 @@ static struct mc_tcp_conn *best_conn(struct mc_tcp_peer *peer)
 /* Should there be one more connection, seen from what is under way and what waits? */
 static bool wants_conn(const struct mc_tcp_peer *peer)
 {
-    unsigned usable = 0;
+    unsigned usable = 0, all = 0;
     bool all_loaded = true;
 
     mc_list_for_each (node, &peer->conns) {
@@ -147,15 +156,16 @@ static bool wants_conn(const struct mc_tcp_peer *peer)
         if (conn->state == MC_TCP_CONN_CONNECTING) {
             return false;
         }
+        all++;
         if (!conn->old) {
             usable++;
-            all_loaded = all_loaded && conn->bytes_out >= GROW_LEN;
+            all_loaded = all_loaded && conn->load >= fair_load(peer);
         }
     }
     if (usable == 0) {
-        return !mc_list_empty(&peer->waiting);
+        return !mc_list_empty(&peer->waiting) || !mc_list_empty(&peer->striped);
     }
-    return all_loaded && usable < peer->tcp->options.connections_max &&
+    return all_loaded && all < peer->tcp->options.connections_max &&
            peer->backoff_until_ns <= mc_monotonic_ns();
 }
 
@@ -202,6 +212,7 @@ void mc_tcp_peer_end_waiting(struct mc_tcp_peer *peer, mooncake_err err)
 
     mc_list_init(&all);
     mc_list_splice_tail(&all, &peer->waiting);
+    mc_list_splice_tail(&all, &peer->striped);
     end_all(peer, &all, err);
 }
 
@@ -226,13 +237,18 @@ static void flush_conns(struct mc_tcp_peer *peer)
     }
 }
 
-/* The kernel has room again on this one; NULL: none. */
-static struct mc_tcp_conn *pushable_conn(struct mc_tcp_peer *peer)
+/* What is to be sent next over @p conn, taken out of its list; NULL: nothing. */
+static struct mc_xfer_op *next_op(struct mc_tcp_peer *peer, const struct mc_tcp_conn *conn)
 {
-    mc_list_for_each (node, &peer->conns) {
-        if (mc_tcp_conn_wants_push(conn_at(node))) {
-            return conn_at(node);
-        }
+    struct mc_xfer_op *op;
+
+    if (!mc_list_empty(&peer->waiting)) {
+        op = mc_list_first(&peer->waiting, struct mc_xfer_op, node);
+        mc_list_drop(&op->node);
+        return op;
+    }
+    if (!mc_list_empty(&peer->striped) && conn->load < fair_load(peer)) {
+        return mc_tcp_stripe_hand_out(mc_list_first(&peer->striped, struct mc_xfer_op, node));
     }
     return NULL;
 }
@@ -240,20 +256,11 @@ static struct mc_tcp_conn *pushable_conn(struct mc_tcp_peer *peer)
 static void pump_once(struct mc_tcp_peer *peer)
 {
     struct mc_tcp_conn *conn;
+    struct mc_xfer_op *op;
 
-    while ((conn = pushable_conn(peer)) != NULL) {
-        mooncake_err err = mc_tcp_conn_push(conn);
+    while ((conn = best_conn(peer)) != NULL && (op = next_op(peer, conn)) != NULL) {
+        mooncake_err err = mc_tcp_conn_send(conn, op);
 
-        if (err != MOONCAKE_OK) {
-            mc_tcp_conn_fail(conn, err);
-        }
-    }
-    while (!mc_list_empty(&peer->waiting) && (conn = best_conn(peer)) != NULL) {
-        struct mc_xfer_op *op = mc_list_first(&peer->waiting, struct mc_xfer_op, node);
-        mooncake_err err;
-
-        mc_list_drop(&op->node);
-        err = mc_tcp_conn_send(conn, op);
         if (err != MOONCAKE_OK) {
             mc_tcp_conn_fail(conn, err);
         } else if (mc_stream_queued(conn->stream) >= FLUSH_LEN) {
@@ -290,6 +297,10 @@ void mc_tcp_peer_end_op(struct mc_tcp_peer *peer, struct mc_xfer_op *op, mooncak
 {
     struct mc_transport_stats *stats = &peer->tcp->stats;
 
+    if (op->stripe != NULL) {
+        mc_tcp_stripe_end(op, err);
+        return;
+    }
     MC_ASSERT(peer->ops > 0);
     peer->ops--;
     mc_counter_add_owner(&stats->ops, 1);
@@ -333,6 +344,22 @@ void mc_tcp_peer_requeue(struct mc_tcp_peer *peer, struct mc_tcp_conn *conn)
     }
     mc_list_splice_tail(&again, &peer->waiting); /* those behind the ones that were sent once */
     mc_list_splice_tail(&peer->waiting, &again);
+}
+
+void mc_tcp_peer_quiet_op(struct mc_xfer_op *op)
+{
+    const struct mc_tcp_place *place = op->peer;
+    struct mc_tcp_peer *peer = place->peer;
+    struct mc_tcp_conn *conn = place->conn;
+
+    mc_list_drop(&op->node);
+    if (conn != NULL) {
+        /* Its answer may be on the way into the op's memory, or its pieces on the way out. The
+         * other ops go on when the loop runs: on_closed pumps the peer. */
+        conn->ops--;
+        mc_tcp_conn_close(conn);
+        mc_tcp_peer_requeue(peer, conn);
+    }
 }
 
 /* A connection that had been up is gone. Others to this peer may be dead too: none of them gets a
@@ -395,10 +422,12 @@ void mc_tcp_peer_lost(struct mc_tcp_peer *peer, struct mc_tcp_conn *conn, moonca
                         peer->address, mooncake_err_name(why), detail_about(peer),
                         (unsigned long long)peer->backoff_ms);
             mc_list_splice_tail(&lost, &peer->waiting);
+            mc_list_splice_tail(&lost, &peer->striped);
         }
     }
     if (peer->tcp->closing) {
         mc_list_splice_tail(&lost, &peer->waiting);
+        mc_list_splice_tail(&lost, &peer->striped);
     }
     /* Our own lack of memory must not look like a fault of the store's. */
     end_all(peer, &lost, why == MOONCAKE_ENOMEM ? why : MOONCAKE_ERPC);

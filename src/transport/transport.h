@@ -56,9 +56,9 @@ struct mc_xfer_op {
 
     /* Private to the transport between submit and done. */
     struct mc_list node;
-    void *peer;
+    void *peer, *stripe;
     uint64_t id, mark;
-    unsigned retries, answers_due;
+    unsigned retries;
 
     /* Private to xfer.c between mc_xfer_add() and on_op. */
     struct mc_list xfer_node;
@@ -81,7 +81,8 @@ struct mc_peers;
 struct mc_transport_options {
     uint32_t connect_timeout_ms;
     uint32_t idle_close_ms;   /* close a connection unused for so long; 0: never */
-    uint32_t connections_max; /* to one peer */
+    uint32_t connections_max; /* to one peer, of one instance */
+    uint32_t tcp_part_len;    /* of tcp: bytes that a large op is cut into; 0: the default */
 
     struct mc_memreg *memreg; /* ranges the caller has registered; NULL: none */
     struct mc_peers *peers;   /* what is told about peers goes here; NULL: nowhere */

@@ -229,8 +229,8 @@ static void batch(struct rig_engine *engine, const struct rig_segment *segment,
 /* Write every extent of the ring once, so that reads find it and no page is new. */
 static void prepare(struct rig_engine *engine, const struct rig_segment *segment, size_t len)
 {
-    for (size_t i = 0; i < ring_of(len); i += 64) {
-        batch(engine, segment, MC_RIGHT_WRITE, len, 64, i);
+    for (size_t i = 0; i < ring_of(len); i += 32) {
+        batch(engine, segment, MC_RIGHT_WRITE, len, 32, i);
     }
 }
 
@@ -277,6 +277,10 @@ static void bench(struct rig_engine *engine, const struct rig_segment *segment)
     } rows[] = {
         {"put 1 MiB, batches of 32", MC_RIGHT_WRITE, 1 << 20, 32},
         {"get 1 MiB, batches of 32", MC_RIGHT_READ, 1 << 20, 32},
+        {"put 4 MiB, batches of 8", MC_RIGHT_WRITE, 4 << 20, 8},
+        {"get 4 MiB, batches of 8", MC_RIGHT_READ, 4 << 20, 8},
+        {"put 16 MiB, one by one", MC_RIGHT_WRITE, 16 << 20, 1},
+        {"get 16 MiB, one by one", MC_RIGHT_READ, 16 << 20, 1},
         {"get 1 MiB, one by one", MC_RIGHT_READ, 1 << 20, 1},
         {"get 64 KiB, batches of 32", MC_RIGHT_READ, 64 << 10, 32},
         {"put 4 KiB, batches of 128", MC_RIGHT_WRITE, 4 << 10, 128},
