@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -55,6 +56,21 @@ static mooncake_err rpc_address(const struct mc_master_options *options,
     return MOONCAKE_OK;
 }
 
+/* The address that it listens on, and where that is any, the host's name. */
+static void note_leader_address(struct mc_master *master, const char *host)
+{
+    bool const any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    char name[MC_ADDR_LEN_MAX - 8];
+
+    if (!any || gethostname(name, sizeof(name)) != 0) {
+        (void)snprintf(name, sizeof(name), "%s", host);
+    }
+    name[sizeof(name) - 1] = '\0';
+    (void)snprintf(master->leader_address, sizeof(master->leader_address),
+                   strchr(name, ':') != NULL && name[0] != '[' ? "[%s]:%u" : "%s:%u", name,
+                   mc_rpc_server_port(master->server));
+}
+
 mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_options *options,
                               struct mc_master **out)
 {
@@ -71,6 +87,7 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
     }
     master->loop = loop;
     mc_list_init(&master->waiting);
+    mc_drain_jobs_init(&master->drain_jobs);
     master->epoch = options->core.epoch;
     master->started_ns = mc_monotonic_ns();
     master->config = options->config;
@@ -95,6 +112,7 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
     if (err != MOONCAKE_OK) {
         goto destroy_sampling;
     }
+    note_leader_address(master, options->host);
     routes = mc_master_admin_routes(&routes_count);
     err = mc_admin_http_open(loop, options->host, options->metrics_port, routes, routes_count,
                              master, ADMIN_TIMEOUT_MS, &master->http);
@@ -149,6 +167,7 @@ void mc_master_destroy(struct mc_master **master)
     mc_timer_destroy(&m->sampling);
     mc_timer_destroy(&m->summary);
     mc_timer_destroy(&m->tick);
+    mc_drain_jobs_fini(&m->drain_jobs);
     mc_master_rpc_end_waiting(m);
     mc_core_destroy(&m->core); /* answers the removals that wait, so before the server */
     mc_rpc_server_close(&m->server);

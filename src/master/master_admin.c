@@ -43,8 +43,9 @@ static void get_health(void *arg, const struct mc_admin_request *request,
 
     (void)request;
     mc_page_json(reply,
-                 json_pack("{s:s, s:s, s:s, s:b}", "status", "ok", "role", "leader", "ha_state",
-                           "standalone", "service_ready", master->draining ? 0 : 1));
+                 json_pack("{s:s, s:s, s:s, s:b, s:s}", "status", "ok", "role", "leader",
+                           "ha_state", "standalone", "service_ready", master->draining ? 0 : 1,
+                           "leader_address", master->leader_address));
 }
 
 static void get_role(void *arg, const struct mc_admin_request *request,
@@ -63,13 +64,15 @@ static void get_ha_status(void *arg, const struct mc_admin_request *request,
     mc_page_text(reply, "standalone\n");
 }
 
-/* A master alone leads without an election, so there is no view; who asks has its address. */
+/* A master alone leads without an election, so there is no view. */
 static void get_leader(void *arg, const struct mc_admin_request *request,
                        struct mc_admin_reply *reply)
 {
-    (void)arg;
+    struct mc_master *master = arg;
+
     (void)request;
-    mc_page_json(reply, json_pack("{s:b}", "present", 1));
+    mc_page_json(reply,
+                 json_pack("{s:b, s:s}", "present", 1, "leader_address", master->leader_address));
 }
 
 static void get_kv_events(void *arg, const struct mc_admin_request *request,
@@ -81,16 +84,6 @@ static void get_kv_events(void *arg, const struct mc_admin_request *request,
 }
 
 /* ---- what does not exist yet ----------------------------------------------------------------- */
-
-static void no_drain_jobs(void *arg, const struct mc_admin_request *request,
-                          struct mc_admin_reply *reply)
-{
-    (void)arg;
-    (void)request;
-    mc_page_error(reply, mc_err_set(MOONCAKE_ENOTSUP,
-                                    "drain jobs do not exist in this version; SIGTERM lets a "
-                                    "store leave gracefully, without moving its objects"));
-}
 
 static void no_tenant_quotas(void *arg, const struct mc_admin_request *request,
                              struct mc_admin_reply *reply)
@@ -152,7 +145,7 @@ static const struct mc_admin_route routes[] = {
     GET("/health", "Who is this, and does it serve?", get_health, .params = NULL),
     GET("/role", "leader or standby", get_role, .params = NULL),
     GET("/ha_status", "State of high availability: standalone", get_ha_status, .params = NULL),
-    GET("/leader", "Is there a leader?", get_leader, .params = NULL),
+    GET("/leader", "Is there a leader, and at which RPC address?", get_leader, .params = NULL),
     GET("/kv_events/status", "Are changes of keys published? Not in this version", get_kv_events,
         .params = NULL),
     GET("/metrics", "Counters, gauges and histograms in Prometheus text format", get_metrics,
@@ -180,14 +173,14 @@ static const struct mc_admin_route routes[] = {
      .timeout_ms = REMOVE_ALL_MS},
     {.method = "POST",
      .path = "/api/v1/drain_jobs",
-     .help = "Begin to move objects away: not in this version (501)",
-     .handle = no_drain_jobs},
-    GET("/api/v1/drain_jobs/query", "How a drain job stands: not in this version (501)",
-        no_drain_jobs, .params = "job_id=ID"),
+     .help = "Place nothing new on segments: body {\"segments\": [NAME, ..]}; nothing is moved",
+     .handle = mc_page_drain_create},
+    GET("/api/v1/drain_jobs/query", "How a drain job stands: does anybody use what is there?",
+        mc_page_drain_query, .params = "job_id=ID"),
     {.method = "POST",
      .path = "/api/v1/drain_jobs/cancel",
-     .help = "End a drain job: not in this version (501)",
-     .handle = no_drain_jobs,
+     .help = "End a drain job: place new data there again",
+     .handle = mc_page_drain_cancel,
      .params = "job_id=ID"},
     GET("/api/v1/tenant_quotas", "Quotas of tenants: not in this version (501)", no_tenant_quotas,
         .params = "[tenant_id=ID]"),

@@ -52,7 +52,11 @@ void mc_page_list(struct mc_master *master, struct mc_admin_reply *reply, const 
     X(all_segments)                                                                                \
     X(segments_detail)                                                                             \
     X(query_segment)                                                                               \
-    X(segment_status)
+    X(segment_status)                                                                              \
+    /* master_admin_drain.c */                                                                     \
+    X(drain_create)                                                                                \
+    X(drain_query)                                                                                 \
+    X(drain_cancel)
 
 #define MC_ADMIN_DECLARE_(name)                                                                    \
     void mc_page_##name(void *arg, const struct mc_admin_request *request,                         \

@@ -8,6 +8,7 @@
 #include "io/loop.h"
 #include "master/history.h"
 #include "master/master.h"
+#include "master/master_drain.h"
 #include "master/master_rpc.h"
 #include "rpc/rpc_server.h"
 
@@ -26,6 +27,8 @@ struct mc_master {
     struct mc_list waiting;                /* requests, for promises to end (master_rpc.c) */
     struct mc_timer *sampling;             /* into the history */
     struct mc_history history;
+    struct mc_drain_jobs drain_jobs;
+    char leader_address[MC_ADDR_LEN_MAX + 1]; /* this one's RPC, for others */
     bool draining;
     bool tick_is_due; /* the timer is set to fire in this turn or the next */
     uint64_t epoch, started_ns;

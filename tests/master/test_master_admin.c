@@ -82,6 +82,7 @@ static void admin__says_who_it_is(void **state)
 {
     struct fixture *f = *state;
     json_t *json = ask(f, "GET", "/health", 200);
+    char port[8];
 
     assert_string_equal(text_at(json, "status"), "ok");
     assert_string_equal(text_at(json, "role"), "leader");
@@ -92,6 +93,8 @@ static void admin__says_who_it_is(void **state)
     assert_string_equal(get(f, "/ha_status", 200), "standalone\n");
     json = ask(f, "GET", "/leader", 200);
     assert_true(json_is_true(json_object_get(json, "present")));
+    (void)snprintf(port, sizeof(port), ":%u", f->d.rpc_port);
+    assert_non_null(strstr(text_at(json, "leader_address"), port));
     json_decref(json);
     json = ask(f, "GET", "/kv_events/status", 200);
     assert_true(json_is_false(json_object_get(json, "enabled")));
@@ -358,6 +361,120 @@ static void admin__the_page_begins_with_history(void **state)
     assert_non_null(strstr(get(*state, "/ui/app.js", 200), "textContent"));
 }
 
+/* ---- drain jobs ------------------------------------------------------------------------------ */
+
+/* POST /api/v1/drain_jobs with this body. */
+static json_t *post_job(struct fixture *f, const char *body, unsigned status)
+{
+    struct http_answer answer;
+    char request[2000];
+    json_error_t error;
+    json_t *json;
+    int len = snprintf(request, sizeof(request),
+                       "POST /api/v1/drain_jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                       "Content-Length: %zu\r\n\r\n%s",
+                       strlen(body), body);
+
+    answer = http_exchange(f->d.metrics_port, request, (size_t)len);
+    if (answer.status != (int)status) {
+        fail_msg("%s: %d, wanted is %u: %s", body, answer.status, status, answer.text);
+    }
+    json = json_loads(strstr(answer.text, "\r\n\r\n"), 0, &error);
+    assert_non_null(json);
+    free(answer.text);
+    return json;
+}
+
+static json_t *query_job(struct fixture *f, const char *how, const char *id, unsigned status)
+{
+    char path[120];
+
+    (void)snprintf(path, sizeof(path), "/api/v1/drain_jobs/%s?job_id=%s", how, id);
+    return ask(f, strcmp(how, "query") == 0 ? "GET" : "POST", path, status);
+}
+
+static void admin__a_drain_job_waits_for_readers_and_is_cancelled(void **state)
+{
+    struct fixture *f = *state;
+    char id[64];
+    json_t *json;
+
+    assert_int_equal(daemon_mount(&f->d, "drained", 77, SEGMENT_LEN), MOONCAKE_OK);
+    json = post_job(f, "{\"segments\": [\"drained\"], \"max_concurrency\": 4}", 200);
+    assert_true(json_is_true(json_object_get(json, "success")));
+    assert_string_equal(text_at(json, "status_name"), "SUCCEEDED"); /* nobody uses it */
+    (void)snprintf(id, sizeof(id), "%s", text_at(json, "job_id"));
+    json_decref(json);
+    json = ask(f, "GET", "/api/v1/segments/status?segment=drained", 200);
+    assert_string_equal(text_at(json, "status_name"), "draining");
+    json_decref(json);
+    json = query_job(f, "query", id, 200);
+    assert_int_equal(int_at(json, "succeeded_units"), 1);
+    assert_int_equal(int_at(json, "active_units"), 0);
+    assert_int_equal(int_at(json, "migrated_bytes"), 0);
+    assert_true(int_at(json, "created_at_ms_epoch") > 1600000000000);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(json, "segments"), 0)),
+                        "drained");
+    json_decref(json);
+    json = query_job(f, "cancel", id, 200);
+    assert_string_equal(text_at(json, "status_name"), "CANCELED");
+    json_decref(json);
+    json = ask(f, "GET", "/api/v1/segments/status?segment=drained", 200);
+    assert_string_equal(text_at(json, "status_name"), "ok");
+    json_decref(json);
+    json_decref(query_job(f, "cancel", id, 409));
+}
+
+static void admin__a_drain_job_is_running_while_somebody_reads(void **state)
+{
+    struct fixture *f = *state;
+    char id[64];
+    json_t *json;
+
+    daemon_put(&f->d, "read just now", 1000);
+    assert_int_equal(daemon_exist(&f->d, "read just now"), MOONCAKE_OK); /* a lease of 10 s */
+    json = post_job(f, "{\"segments\": [\"seg\"], \"target_segments\": []}", 200);
+    assert_string_equal(text_at(json, "status_name"), "RUNNING");
+    (void)snprintf(id, sizeof(id), "%s", text_at(json, "job_id"));
+    json_decref(json);
+    json = query_job(f, "query", id, 200);
+    assert_int_equal(int_at(json, "active_units"), 1);
+    assert_true(int_at(json, "bytes_in_use") >= 1000);
+    json_decref(json);
+    json_decref(query_job(f, "cancel", id, 200));
+}
+
+static void admin__drain_jobs_that_cannot_be_are_refused(void **state)
+{
+    static const struct {
+        const char *body;
+        unsigned status;
+    } wrong[] = {
+        {"", 400},
+        {"[]", 400},
+        {"{}", 400},
+        {"{\"segments\": []}", 400},
+        {"{\"segments\": [5]}", 400},
+        {"{\"segments\": [\"seg\"], \"max_concurrency\": 0}", 400},
+        {"{\"segments\": [\"seg\", \"not there\"]}", 404},
+        {"{\"segments\": [\"seg\"], \"target_segments\": [\"x\"]}", 501},
+    };
+    struct fixture *f = *state;
+    json_t *json;
+
+    for (size_t i = 0; i < MC_ARRAY_LEN(wrong); i++) {
+        json_decref(post_job(f, wrong[i].body, wrong[i].status));
+    }
+    json = ask(f, "GET", "/api/v1/segments/status?segment=seg", 200);
+    assert_string_equal(text_at(json, "status_name"), "ok"); /* none of them began */
+    json_decref(json);
+    json = query_job(f, "query", "nobody", 404);
+    assert_int_equal(int_at(json, "error_code"), -1402);
+    json_decref(json);
+    json_decref(query_job(f, "cancel", "nobody", 404));
+    json_decref(ask(f, "GET", "/api/v1/drain_jobs/query", 400));
+}
+
 /* ---- what there is not, and nonsense --------------------------------------------------------- */
 
 static void admin__what_does_not_exist_answers_501_with_a_sentence(void **state)
@@ -365,9 +482,6 @@ static void admin__what_does_not_exist_answers_501_with_a_sentence(void **state)
     static const struct {
         const char *method, *path, *part;
     } absent[] = {
-        {"POST", "/api/v1/drain_jobs", "drain jobs"},
-        {"GET", "/api/v1/drain_jobs/query?job_id=x", "drain jobs"},
-        {"POST", "/api/v1/drain_jobs/cancel?job_id=x", "drain jobs"},
         {"GET", "/api/v1/tenant_quotas", "tenants"},
         {"PUT", "/api/v1/tenant_quotas?tenant_id=x", "tenants"},
         {"DELETE", "/api/v1/tenant_quotas?tenant_id=x", "tenants"},
@@ -430,6 +544,9 @@ int main(void)
         ADMIN_TEST(admin__many_segments_are_listed_whole),
         ADMIN_TEST(admin__clients_are_listed_whole),
         ADMIN_TEST(admin__the_page_begins_with_history),
+        ADMIN_TEST(admin__a_drain_job_waits_for_readers_and_is_cancelled),
+        ADMIN_TEST(admin__a_drain_job_is_running_while_somebody_reads),
+        ADMIN_TEST(admin__drain_jobs_that_cannot_be_are_refused),
         ADMIN_TEST(admin__what_does_not_exist_answers_501_with_a_sentence),
         ADMIN_TEST(admin__nonsense_is_refused_by_kind),
     };
