@@ -383,8 +383,9 @@ static void pump_once(struct mc_rdma_peer *peer)
     while (has_work(peer) && send_one(peer)) {
     }
     ring_all(peer);
-    /* Without a connection nothing will ever call us for them. */
-    if (has_work(peer) && !any_conn(peer)) {
+    /* Without a connection nothing will ever call us for them. And where each path has failed to
+     * connect, those that try again, each at its own time, are not to be waited for. */
+    if (has_work(peer) && (!any_conn(peer) || mc_rdma_peer_is_down(peer))) {
         if (peer->rdma->closing || mc_rdma_peer_ready(peer) != MOONCAKE_OK) {
             mc_rdma_peer_end_all(peer, MOONCAKE_ERPC);
         } else {
