@@ -137,3 +137,8 @@ bool guest_is_slow(void)
 
     return uname(&names) == 0 && strcmp(names.nodename, "qemu") == 0;
 }
+
+unsigned patience(void)
+{
+    return guest_is_slow() ? 4 : 1;
+}

@@ -36,5 +36,7 @@ uint64_t queue_pairs_fingerprint(void);
 
 /** Is this the slow, emulated machine? Then tests move less. */
 bool guest_is_slow(void);
+/** What to multiply a limit of time by: what is slow may take longer, and no less be right. */
+unsigned patience(void);
 
 #endif

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 from pool import Pool
 
@@ -13,8 +14,10 @@ CLIENT, STORE = "rxea0", "rxeb0"
 
 
 def packets():
-    """What the client's device has sent and received."""
+    """What the client's device has sent and received. The kernel shows its counters of up to 10 ms
+    ago to whoever asks again so soon; nothing tells when they are fresh."""
     total = 0
+    time.sleep(0.03)
     for name in ("sent_pkts", "rcvd_pkts"):
         path = f"/sys/class/infiniband/{CLIENT}/ports/1/hw_counters/{name}"
         with open(path, encoding="ascii") as file:

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "integration/harness.h"
+#include "rdma/guest.h"
 
-#define WAIT_SECONDS 30u
+#define WAIT_SECONDS (30u * patience())
 #define SEND_MAX 128u
 /* 4.096 us * 2^16 = 0.27 s for each of the tries; seven of them would mean "for ever" here. */
 #define ACK_TIMEOUT 16u

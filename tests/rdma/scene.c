@@ -50,6 +50,8 @@ void scene_client_options(const struct scene *scene, const char *transport,
     out->master = scene->pool.master_address;
     out->transport = transport;
     out->rdma_devices = devices_a[scene->nics - 1];
+    out->connect_timeout_ms *= patience();
+    out->timeout_ms *= patience();
 }
 
 mooncake_client *scene_client(struct scene *scene, const char *transport, uint32_t timeout_ms)
@@ -123,7 +125,7 @@ void get_filled(mooncake_client *client, const char *key, size_t len, uint64_t s
 
 /* ---- readers --------------------------------------------------------------------------------- */
 
-#define READER_MS 15000u
+#define READER_MS (15000u * patience())
 
 static mooncake_err read_for_ever(mooncake_client *client, const char *key, size_t len,
                                   uint64_t seed)
@@ -160,6 +162,7 @@ void reader_main(int argc, char **argv)
     options.master = argv[2];
     options.transport = "rdma";
     options.rdma_devices = argv[3];
+    options.connect_timeout_ms *= patience();
     err = mooncake_client_open(&options, &client);
     if (err == MOONCAKE_OK) {
         err = read_for_ever(client, argv[4], strtoull(argv[5], NULL, 10),

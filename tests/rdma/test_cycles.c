@@ -62,7 +62,7 @@ static struct leftovers open_scene(void)
     put_filled(client, "key", LEN, 1);
     get_filled(client, "key", LEN, 1);
     mooncake_client_close(client);
-    assert_true(wait_until(has_no_client, &alone, 20));
+    assert_true(wait_until(has_no_client, &alone, 20 * patience()));
     before = look();
     show("before", &before);
     return before;
@@ -70,7 +70,7 @@ static struct leftovers open_scene(void)
 
 static void expect_as_before(struct leftovers *before)
 {
-    if (!wait_until(is_as_before, before, 30)) {
+    if (!wait_until(is_as_before, before, 30 * patience())) {
         struct leftovers after = look();
 
         show("after ", &after);
@@ -111,7 +111,7 @@ static void kill_a_client_that_reads(void)
 
 static void killed_clients__leave_nothing_behind(void **state)
 {
-    unsigned kills = guest_is_slow() ? 5 : 20;
+    unsigned kills = guest_is_slow() ? 5 : 10;
     struct leftovers before = open_scene();
 
     (void)state;

@@ -12,7 +12,7 @@
 #include "transport/rdma_wire.h"
 
 #define LEN ((size_t)256 << 10)
-#define ANSWER_SECONDS 30u
+#define ANSWER_SECONDS (30u * patience())
 #define UNUSED_BYTE 7u /* of a request */
 
 static struct scene scene;
@@ -62,7 +62,7 @@ static void expect_unharmed(void)
     get_filled(client, "key", LEN, 1);
     put_filled(client, "other", LEN, 2);
     get_filled(client, "other", LEN, 2);
-    assert_true(wait_until(only_friends_are_left, NULL, 30));
+    assert_true(wait_until(only_friends_are_left, NULL, 30 * patience()));
 }
 
 static bool is_let_in(struct raw_end *end, const void *data, uint8_t len)
