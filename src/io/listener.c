@@ -103,15 +103,18 @@ static bool accept_one(struct mc_listener *listener)
 static void accept_cb(uv_poll_t *poll, int status, int events)
 {
     struct mc_listener *listener = MC_CONTAINER_OF(poll, struct mc_listener, poll);
+    struct mc_loop *loop = listener->loop;
+    enum mc_spent_kind was = mc_spend(&loop->spent, MC_SPENT_SOCKETS);
 
     (void)status;
     (void)events;
-    mc_loop_note_event(listener->loop);
+    mc_loop_note_event(loop);
     for (unsigned i = 0; i < ACCEPTS_PER_TURN_MAX; i++) {
         if (!accept_one(listener)) {
-            return;
+            break;
         }
     }
+    (void)mc_spend(&loop->spent, was);
 }
 
 static mooncake_err open_socket(const struct sockaddr_storage *address, bool share_port,

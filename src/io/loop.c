@@ -7,6 +7,7 @@
 #include "io/loop.h"
 
 #include <signal.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -114,6 +115,22 @@ struct mc_loop_stats mc_loop_stats(const struct mc_loop *loop)
         .sleeps = mc_counter_get(&c->sleeps),
         .rests = mc_counter_get(&c->rests),
     };
+}
+
+struct mc_spent *mc_loop_spent(struct mc_loop *loop)
+{
+    return &loop->spent;
+}
+
+uint64_t mc_loop_cpu_ns(const struct mc_loop *loop)
+{
+    struct timespec spent = {0};
+    clockid_t clock;
+
+    if (pthread_getcpuclockid((pthread_t)atomic_load(&loop->owner), &clock) == 0) {
+        (void)clock_gettime(clock, &spent);
+    }
+    return (uint64_t)spent.tv_sec * MC_NS_PER_S + (uint64_t)spent.tv_nsec;
 }
 
 void mc_loop_note_event(struct mc_loop *loop)

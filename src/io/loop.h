@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/list.h"
+#include "io/spent.h"
 
 struct mc_loop;
 struct uv_loop_s;
@@ -85,6 +86,12 @@ struct mc_loop_stats {
     uint64_t rests; /* times that it left polling for a while because others wanted its core */
 };
 struct mc_loop_stats mc_loop_stats(const struct mc_loop *loop);
+
+/** What the loop's thread spends its time on: for those who do things there to say so (mc_spend()),
+ * and for any thread to read its counters. Nothing is timed until mc_spent_init() says so. */
+struct mc_spent *mc_loop_spent(struct mc_loop *loop);
+/** Processor time of the thread that owns the loop, which must be alive. From any thread. */
+uint64_t mc_loop_cpu_ns(const struct mc_loop *loop);
 
 /** Our error for a libuv status. */
 mooncake_err mc_err_from_uv(int status);

@@ -47,6 +47,7 @@ struct mc_loop {
     uint64_t rest_ns;       /* how long that was; 0: it was not */
     uint64_t calm_ns;       /* polled since then without anybody in the way */
     struct mc_loop_counters stats;
+    struct mc_spent spent;
     bool running;     /* libuv cannot be entered twice */
     const bool *done; /* borrowed: what mc_loop_run_until() turns for; NULL: nothing */
 

@@ -170,11 +170,13 @@ static void turn(struct mc_loop *loop, uint64_t deadline_ns)
     uint64_t now_ns = mc_loop_now_ns(loop);
 
     mc_counter_add_owner(&loop->stats.turns, 1);
+    mc_spent_turn_begin(&loop->spent);
     if (now_ns < loop->poll_until_ns && now_ns >= loop->rest_until_ns) {
         turn_without_sleep(loop);
     } else {
         turn_with_sleep(loop, deadline_ns);
     }
+    mc_spent_turn_end(&loop->spent);
 }
 
 static void enter(struct mc_loop *loop)

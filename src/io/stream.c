@@ -179,6 +179,7 @@ static size_t read_some(struct mc_stream *stream)
 {
     struct iovec iov[MC_STREAM_IOV_MAX];
     unsigned count = stream->ops->on_space(stream->arg, iov);
+    enum mc_spent_kind was;
     size_t space;
     ssize_t n;
     int error;
@@ -193,8 +194,10 @@ static size_t read_some(struct mc_stream *stream)
     MC_ASSERT(count <= MC_STREAM_IOV_MAX);
     space = iov_total(iov, count);
     MC_ASSERT(space > 0);
+    was = mc_spend(&stream->loop->spent, MC_SPENT_SOCKETS);
     n = readv(stream->fd, iov, (int)count);
     error = errno;
+    (void)mc_spend(&stream->loop->spent, was);
     if (n > 0) {
         stream->ops->on_bytes(stream->arg, (size_t)n);
         if (stream->state == MC_STREAM_UP) {

@@ -164,14 +164,16 @@ static bool send_some(struct mc_stream *stream, size_t *budget)
 {
     struct iovec iov[IOV_PER_CALL_MAX];
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = gather(stream, iov)};
+    enum mc_spent_kind was = mc_spend(&stream->loop->spent, MC_SPENT_SOCKETS);
     ssize_t n = 0;
-    int error;
+    int error = 0;
 
     if (msg.msg_iovlen > 0) {
         n = sendmsg(stream->fd, &msg, MSG_NOSIGNAL);
-    }
-    if (n < 0) {
         error = errno;
+    }
+    (void)mc_spend(&stream->loop->spent, was);
+    if (n < 0) {
         if (error == EINTR) {
             return true;
         }
