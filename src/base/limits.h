@@ -47,6 +47,20 @@
 #define MC_RPC_INPUT_TOTAL_MAX (1ull << 30)
 #define MC_RPC_OUTPUT_TOTAL_MAX (1ull << 30)
 
+/* Where requests are read on one thread and answered on another (--io_threads). Threads that read.
+ * Of one such thread: requests on their way to the other, bytes decoded from them, bytes of answers
+ * on their way back; at any of these the thread stops reading, or the other stops answering. */
+#define MC_IO_THREADS_MAX 16u
+#define MC_RPC_AWAY_MAX 1024u
+#define MC_RPC_AWAY_TOTAL_MAX ((size_t)64 << 20)
+
+/* Bytes of the requests of one connection that are on their way: beyond this it is not read from.
+ * And of replies that its peer has not taken: more than these requests honestly come to; who has
+ * made them come to more, and reads none, is closed. */
+#define MC_RPC_AWAY_LEN_MAX ((size_t)1 << 20)
+#define MC_RPC_AWAY_OUTPUT_LEN_MAX                                                                 \
+    ((size_t)MC_STREAM_QUEUE_LEN_MAX + 2 * (size_t)MC_RPC_BODY_LEN_MAX)
+
 /* Connections one daemon accepts on one port. Further ones are closed at once. */
 #define MC_CONNECTIONS_MAX 16384u
 

@@ -91,6 +91,13 @@ static void send_reply(struct mc_rpc_conn *conn, const struct mc_frame *frame, c
         return;
     }
     count_output(conn);
+    if (conn->server->front != NULL && !conn->ended &&
+        conn->queued_seen > MC_RPC_AWAY_OUTPUT_LEN_MAX) {
+        mc_log_warn("rpc.output_limit", "peer=%s queued_bytes=%zu", mc_stream_peer(conn->stream),
+                    conn->queued_seen);
+        conn->ended = true;
+        mc_stream_close(conn->stream, MOONCAKE_ENOMEM);
+    }
 }
 
 static void reply_to(struct mc_rpc_conn *conn, uint16_t method, uint64_t request_id,
@@ -132,6 +139,7 @@ void mc_rpc_reply(struct mc_rpc_request *request, mooncake_err status, const voi
     if (conn != NULL) {
         mc_list_drop(&slot->node);
         conn->requests_count--;
+        conn->requests_len -= request->body_len;
         reply_to(conn, request->method, request->request_id, status, body, body_len);
         mc_counter_add_owner(&server->stats.replies, 1);
         if (conn != server->current) {
@@ -213,14 +221,17 @@ static void handle_request(struct mc_rpc_conn *conn, const struct mc_frame *fram
         .body = body,
         .body_len = frame->body_len,
         .arena = &slot->arena,
+        .loop = server->loop,
         .started_ns = mc_loop_now_ns(server->loop),
     };
     mc_list_add_tail(&conn->requests, &slot->node);
     conn->requests_count++;
+    conn->requests_len += frame->body_len;
     server->requests_count++;
     mc_counter_add_owner(&server->stats.requests, 1);
     mc_err_clear();
     server->ops.handle(server->arg, &slot->request);
+    (void)mc_spend(server->spent, MC_SPENT_FRAMES);
 }
 
 static void handle_frame(struct mc_rpc_conn *conn, const struct mc_frame *frame,
@@ -242,6 +253,22 @@ static void handle_frame(struct mc_rpc_conn *conn, const struct mc_frame *frame,
 
 /* ---- back-pressure --------------------------------------------------------------------------- */
 
+/* Requests that another loop answers come to their replies together, so what these may become is
+ * bounded before they are made. */
+static bool must_stall(struct mc_rpc_conn *conn)
+{
+    if (conn->requests_count > 0 && conn->requests_len > MC_RPC_AWAY_LEN_MAX) {
+        return true; /* replies make it go on */
+    }
+    if (!mc_rpc_front_is_full(conn->server->front)) {
+        return false;
+    }
+    if (!mc_list_linked(&conn->stalled)) {
+        mc_list_add_tail(&conn->server->stalled, &conn->stalled);
+    }
+    return true;
+}
+
 static bool must_pause(struct mc_rpc_conn *conn)
 {
     struct mc_rpc_server *server = conn->server;
@@ -250,7 +277,10 @@ static bool must_pause(struct mc_rpc_conn *conn)
     if (conn->requests_count >= MC_RPC_IN_FLIGHT_MAX) {
         return true;
     }
-    if (server->output_total > MC_RPC_OUTPUT_TOTAL_MAX) {
+    if (server->front != NULL && must_stall(conn)) {
+        return true;
+    }
+    if (server->output_total > server->output_total_max) {
         queue_max = 0;
     }
     if (conn->queued_seen > queue_max) {
@@ -293,7 +323,7 @@ static void settle_input(struct mc_rpc_conn *conn, bool frame_taken)
     if (!conn->hello_done && mc_buf_len(&conn->input.held) > HELLO_LEN_MAX) {
         (void)mc_err_set(MOONCAKE_ERPC, "the first message has more than %zu bytes", HELLO_LEN_MAX);
         bad_frame(conn);
-    } else if (server->input_total > MC_RPC_INPUT_TOTAL_MAX && conn->held_seen > HELLO_LEN_MAX) {
+    } else if (server->input_total > server->input_total_max && conn->held_seen > HELLO_LEN_MAX) {
         mc_log_warn("rpc.input_limit", "peer=%s held_bytes=%zu", mc_stream_peer(conn->stream),
                     conn->held_seen);
         conn->ended = true;
@@ -309,6 +339,7 @@ static void take_frames(struct mc_rpc_conn *conn)
     bool got = false;
     bool any = false;
     mooncake_err err;
+    enum mc_spent_kind was = mc_spend(server->spent, MC_SPENT_FRAMES);
 
     server->current = conn;
     conn->paused = false;
@@ -336,9 +367,13 @@ static void take_frames(struct mc_rpc_conn *conn)
     if (!conn->ended) {
         settle_input(conn, any);
     }
+    if (server->front != NULL) {
+        mc_rpc_front_flush(server->front);
+    }
     if (server->draining && conn->requests_count == 0 && !conn->ended) {
         mc_rpc_conn_finish(conn);
     }
+    (void)mc_spend(server->spent, was);
 }
 
 /* ---- the stream's callbacks ------------------------------------------------------------------ */
@@ -391,6 +426,7 @@ void mc_rpc_conn_tell_closed(struct mc_rpc_conn *conn)
         mc_list_drop(&slot->node);
     }
     conn->requests_count = 0;
+    conn->requests_len = 0;
     if (server->ops.on_conn_closed != NULL) {
         server->ops.on_conn_closed(server->arg, conn);
     }
@@ -411,6 +447,7 @@ static void on_closed(void *arg, mooncake_err why)
     mc_list_drop(&conn->node);
     mc_list_drop(&conn->owing);
     mc_list_drop(&conn->work);
+    mc_list_drop(&conn->stalled);
     mc_rpc_input_fini(&conn->input);
     mc_free(conn);
     mc_rpc_server_settle(server);
@@ -442,28 +479,29 @@ void mc_rpc_conn_work(struct mc_rpc_conn *conn)
     }
 }
 
-void mc_rpc_conn_accept(struct mc_rpc_server *server, int fd)
+bool mc_rpc_conn_accept(struct mc_rpc_server *server, int fd)
 {
     struct mc_rpc_conn *conn;
 
-    if (mc_gauge_get(&server->stats.connections) >= (int64_t)MC_CONNECTIONS_MAX) {
+    if (mc_gauge_get(&server->stats.connections) >= (int64_t)server->connections_max) {
         mc_counter_add_owner(&server->stats.refused, 1);
-        mc_log_warn("rpc.too_many", "connections=%u", MC_CONNECTIONS_MAX);
+        mc_log_warn("rpc.too_many", "connections=%u", server->connections_max);
         (void)close(fd);
-        return;
+        return false;
     }
     conn = mc_calloc(1, sizeof(*conn));
     if (conn == NULL) {
         (void)close(fd);
-        return;
+        return false;
     }
     conn->server = server;
     mc_list_init(&conn->work);
+    mc_list_init(&conn->stalled);
     mc_list_init(&conn->requests);
     mc_rpc_input_init(&conn->input);
     if (mc_stream_accept(server->loop, fd, &conn_ops, conn, &conn->stream) != MOONCAKE_OK) {
         mc_free(conn);
-        return;
+        return false;
     }
     conn->owing_since_ns = mc_loop_now_ns(server->loop);
     mc_list_add_tail(&server->conns, &conn->node);
@@ -471,6 +509,7 @@ void mc_rpc_conn_accept(struct mc_rpc_server *server, int fd)
     mc_counter_add_owner(&server->stats.accepted, 1);
     mc_gauge_add(&server->stats.connections, 1);
     mc_rpc_server_tick(server);
+    return true;
 }
 
 const char *mc_rpc_conn_peer(const struct mc_rpc_conn *conn)

@@ -3,7 +3,10 @@
  */
 #include "rpc/rpc_server.h"
 
+#include <unistd.h>
+
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "rpc/rpc_server_impl.h"
 
@@ -73,6 +76,16 @@ static void work_cb(struct mc_post *post)
         mc_rpc_conn_work(conn);
     }
     mc_rpc_server_settle(server);
+}
+
+void mc_rpc_server_unstall(struct mc_rpc_server *server)
+{
+    while (!mc_list_empty(&server->stalled)) {
+        struct mc_rpc_conn *conn = mc_list_first(&server->stalled, struct mc_rpc_conn, stalled);
+
+        mc_list_drop(&conn->stalled);
+        mc_rpc_server_work(server, conn);
+    }
 }
 
 void mc_rpc_server_work(struct mc_rpc_server *server, struct mc_rpc_conn *conn)
@@ -182,7 +195,7 @@ void mc_rpc_server_close(struct mc_rpc_server **server_ptr)
 
 static void on_accept(void *arg, int fd)
 {
-    mc_rpc_conn_accept(arg, fd);
+    (void)mc_rpc_conn_accept(arg, fd);
 }
 
 static void init_lists(struct mc_rpc_server *server)
@@ -192,22 +205,28 @@ static void init_lists(struct mc_rpc_server *server)
     mc_list_init(&server->unfinished);
     mc_list_init(&server->free_requests);
     mc_list_init(&server->work);
+    mc_list_init(&server->stalled);
 }
 
-mooncake_err mc_rpc_server_open(struct mc_loop *loop, const char *address,
-                                const struct mc_rpc_server_ops *ops, void *arg,
-                                struct mc_rpc_server **out)
+mooncake_err mc_rpc_server_open_part(struct mc_loop *loop, unsigned parts,
+                                     const struct mc_rpc_server_ops *ops, void *arg,
+                                     struct mc_rpc_server **out)
 {
     struct mc_rpc_server *server;
     mooncake_err err = MOONCAKE_ENOMEM;
 
     MC_ASSERT_ON_LOOP(loop);
+    MC_ASSERT(parts > 0);
     MC_ASSERT(ops->on_hello != NULL && ops->handle != NULL);
     server = mc_calloc(1, sizeof(*server));
     if (server == NULL) {
         return MOONCAKE_ENOMEM;
     }
     server->loop = loop;
+    server->spent = mc_loop_spent(loop);
+    server->connections_max = MC_CONNECTIONS_MAX / parts;
+    server->input_total_max = MC_RPC_INPUT_TOTAL_MAX / parts;
+    server->output_total_max = MC_RPC_OUTPUT_TOTAL_MAX / parts;
     server->ops = *ops;
     server->arg = arg;
     server->work_post.run = work_cb;
@@ -226,16 +245,9 @@ mooncake_err mc_rpc_server_open(struct mc_loop *loop, const char *address,
     if (err != MOONCAKE_OK) {
         goto destroy_tick;
     }
-    err = mc_listener_open(loop, address, false, on_accept, server, &server->listener);
-    if (err != MOONCAKE_OK) {
-        goto destroy_drain_timer;
-    }
-    server->port = mc_listener_port(server->listener);
     *out = server;
     return MOONCAKE_OK;
 
-destroy_drain_timer:
-    mc_timer_destroy(&server->drain_timer);
 destroy_tick:
     mc_timer_destroy(&server->tick);
 free_scratch:
@@ -243,6 +255,24 @@ free_scratch:
 free_server:
     mc_free(server);
     return err;
+}
+
+mooncake_err mc_rpc_server_open(struct mc_loop *loop, const char *address,
+                                const struct mc_rpc_server_ops *ops, void *arg,
+                                struct mc_rpc_server **out)
+{
+    struct mc_rpc_server *server = NULL;
+    mooncake_err err;
+
+    MC_TRY(mc_rpc_server_open_part(loop, 1, ops, arg, &server));
+    err = mc_listener_open(loop, address, false, on_accept, server, &server->listener);
+    if (err != MOONCAKE_OK) {
+        mc_rpc_server_close(&server);
+        return err;
+    }
+    server->port = mc_listener_port(server->listener);
+    *out = server;
+    return MOONCAKE_OK;
 }
 
 uint16_t mc_rpc_server_port(const struct mc_rpc_server *server)
@@ -256,7 +286,31 @@ struct mc_buf *mc_rpc_reply_buf(struct mc_rpc_server *server)
     return &server->reply_buf;
 }
 
+struct mc_buf *mc_rpc_request_reply_buf(struct mc_rpc_request *request)
+{
+    return mc_rpc_reply_buf(MC_CONTAINER_OF(request, struct mc_rpc_request_slot, request)->server);
+}
+
+bool mc_rpc_server_take(struct mc_rpc_server *server, int fd)
+{
+    if (server->draining) {
+        (void)close(fd);
+        return false;
+    }
+    return mc_rpc_conn_accept(server, fd);
+}
+
 const struct mc_rpc_server_stats *mc_rpc_server_stats(const struct mc_rpc_server *server)
 {
     return &server->stats;
+}
+
+void mc_rpc_server_stats_add(struct mc_rpc_server_stats *to, const struct mc_rpc_server_stats *from)
+{
+    mc_counter_add_owner(&to->accepted, mc_counter_get(&from->accepted));
+    mc_counter_add_owner(&to->refused, mc_counter_get(&from->refused));
+    mc_counter_add_owner(&to->bad_frames, mc_counter_get(&from->bad_frames));
+    mc_counter_add_owner(&to->requests, mc_counter_get(&from->requests));
+    mc_counter_add_owner(&to->replies, mc_counter_get(&from->replies));
+    mc_gauge_add(&to->connections, mc_gauge_get(&from->connections));
 }

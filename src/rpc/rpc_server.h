@@ -29,7 +29,9 @@ struct mc_rpc_request {
     const uint8_t *body; /* valid during handle() only: decode there */
     size_t body_len;
     struct mc_arena *arena; /* the request's own; freed as a whole after the reply */
+    struct mc_loop *loop;   /* its connection's; borrowed */
     uint64_t started_ns;
+    void *data; /* the owner's; NULL at first */
 };
 
 struct mc_rpc_server_ops {
@@ -55,6 +57,15 @@ struct mc_rpc_server_stats {
 mooncake_err mc_rpc_server_open(struct mc_loop *loop, const char *address,
                                 const struct mc_rpc_server_ops *ops, void *arg,
                                 struct mc_rpc_server **out) MC_MUST_CHECK;
+/**
+ * A server without a port of its own, one of @p parts that share what one may use (connections,
+ * bytes): mc_rpc_server_take() gives it connections.
+ */
+mooncake_err mc_rpc_server_open_part(struct mc_loop *loop, unsigned parts,
+                                     const struct mc_rpc_server_ops *ops, void *arg,
+                                     struct mc_rpc_server **out) MC_MUST_CHECK;
+/** Serve the connection @p fd, which is taken in every case. False: it was closed. */
+bool mc_rpc_server_take(struct mc_rpc_server *server, int fd);
 uint16_t mc_rpc_server_port(const struct mc_rpc_server *server);
 /**
  * Send the answer and free the request. With @p status OK @p body is the reply message; otherwise
@@ -65,6 +76,8 @@ void mc_rpc_reply(struct mc_rpc_request *request, mooncake_err status, const voi
                   size_t body_len);
 /** Space to encode a reply into, kept by the server between requests; empty at the return. */
 struct mc_buf *mc_rpc_reply_buf(struct mc_rpc_server *server);
+/** The same, of the server that @p request came to. */
+struct mc_buf *mc_rpc_request_reply_buf(struct mc_rpc_request *request);
 
 /** The peer as "10.0.0.7:41234". */
 const char *mc_rpc_conn_peer(const struct mc_rpc_conn *conn);
@@ -73,6 +86,9 @@ void mc_rpc_conn_set_data(struct mc_rpc_conn *conn, void *data);
 void *mc_rpc_conn_data(const struct mc_rpc_conn *conn);
 
 const struct mc_rpc_server_stats *mc_rpc_server_stats(const struct mc_rpc_server *server);
+/** Add what @p from has counted. */
+void mc_rpc_server_stats_add(struct mc_rpc_server_stats *to,
+                             const struct mc_rpc_server_stats *from);
 /** Stop accepting; answered connections are closed when their replies are out, or after
  * @p grace_ms. Then @p done, from the loop; not if the server is closed before that. */
 void mc_rpc_server_drain(struct mc_rpc_server *server, uint32_t grace_ms, void (*done)(void *arg),

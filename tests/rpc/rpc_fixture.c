@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -176,7 +177,7 @@ int raw_connect(const struct fixture *f)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
-    to.sin_port = htons(mc_rpc_server_port(f->server));
+    to.sin_port = htons((uint16_t)strtoul(strrchr(f->address, ':') + 1, NULL, 10));
     assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
     return fd;
 }
