@@ -27,7 +27,7 @@ void mc_histogram_init(struct mc_histogram *histogram, const double *bounds, uns
     }
 }
 
-void mc_histogram_observe(struct mc_histogram *histogram, uint64_t value)
+static unsigned bucket_of(const struct mc_histogram *histogram, uint64_t value)
 {
     double shown = (double)value / histogram->scale;
     unsigned i = 0;
@@ -35,8 +35,36 @@ void mc_histogram_observe(struct mc_histogram *histogram, uint64_t value)
     while (i < histogram->bounds_count && shown > histogram->bounds[i]) {
         i++;
     }
+    return i;
+}
+
+void mc_histogram_observe(struct mc_histogram *histogram, uint64_t value)
+{
+    unsigned const i = bucket_of(histogram, value);
+
     (void)atomic_fetch_add_explicit(&histogram->counts[i], 1, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&histogram->sum_scaled, value, memory_order_relaxed);
+}
+
+static void add_owner(_Atomic uint64_t *to, uint64_t n)
+{
+    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+void mc_histogram_observe_owner(struct mc_histogram *histogram, uint64_t value)
+{
+    add_owner(&histogram->counts[bucket_of(histogram, value)], 1);
+    add_owner(&histogram->sum_scaled, value);
+}
+
+void mc_histogram_add(struct mc_histogram *to, const struct mc_histogram *from)
+{
+    MC_ASSERT(to->bounds == from->bounds);
+    for (unsigned i = 0; i <= from->bounds_count; i++) {
+        add_owner(&to->counts[i], atomic_load_explicit(&from->counts[i], memory_order_relaxed));
+    }
+    add_owner(&to->sum_scaled, atomic_load_explicit(&from->sum_scaled, memory_order_relaxed));
 }
 
 static mooncake_err append_text(struct mc_buf *out, const char *text)

@@ -68,6 +68,10 @@ static inline int64_t mc_gauge_get(const struct mc_gauge *gauge)
 void mc_histogram_init(struct mc_histogram *histogram, const double *bounds, unsigned count,
                        double scale);
 void mc_histogram_observe(struct mc_histogram *histogram, uint64_t value);
+/** For a histogram that only one thread writes: no locked instruction. */
+void mc_histogram_observe_owner(struct mc_histogram *histogram, uint64_t value);
+/** Add what @p from has observed, which has the same bounds. By the owner of @p to. */
+void mc_histogram_add(struct mc_histogram *to, const struct mc_histogram *from);
 
 /* Printing. Each appends to @p out in Prometheus text format 0.0.4; ENOMEM. */
 

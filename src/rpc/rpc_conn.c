@@ -26,6 +26,9 @@
 /* One request may take this much of its arena: decoding multiplies small elements. */
 #define ARENA_LEN_MAX ((size_t)4 * MC_RPC_BODY_LEN_MAX)
 
+/* A reply of a few items goes to the stream in one piece. */
+#define SMALL_BODY_LEN_MAX 232u
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static struct mc_rpc_request_slot *take_slot(struct mc_rpc_server *server)
@@ -78,12 +81,16 @@ static void count_output(struct mc_rpc_conn *conn)
 
 static void send_reply(struct mc_rpc_conn *conn, const struct mc_frame *frame, const void *body)
 {
-    uint8_t header[MC_FRAME_LEN];
+    uint8_t bytes[MC_FRAME_LEN + SMALL_BODY_LEN_MAX];
+    size_t with = frame->body_len <= SMALL_BODY_LEN_MAX ? frame->body_len : 0;
     mooncake_err err;
 
-    mc_frame_encode(frame, header);
-    err = mc_stream_send(conn->stream, header, sizeof(header), NULL, NULL);
-    if (err == MOONCAKE_OK) {
+    mc_frame_encode(frame, bytes);
+    if (with > 0) {
+        memcpy(bytes + MC_FRAME_LEN, body, with);
+    }
+    err = mc_stream_send(conn->stream, bytes, MC_FRAME_LEN + with, NULL, NULL);
+    if (err == MOONCAKE_OK && with < frame->body_len) {
         err = mc_stream_send(conn->stream, body, frame->body_len, NULL, NULL);
     }
     if (err == MOONCAKE_ENOMEM) {
@@ -221,7 +228,7 @@ static void handle_request(struct mc_rpc_conn *conn, const struct mc_frame *fram
         .body = body,
         .body_len = frame->body_len,
         .arena = &slot->arena,
-        .loop = server->loop,
+        .spent = server->spent,
         .started_ns = mc_loop_now_ns(server->loop),
     };
     mc_list_add_tail(&conn->requests, &slot->node);

@@ -288,7 +288,11 @@ struct mc_buf *mc_rpc_reply_buf(struct mc_rpc_server *server)
 
 struct mc_buf *mc_rpc_request_reply_buf(struct mc_rpc_request *request)
 {
-    return mc_rpc_reply_buf(MC_CONTAINER_OF(request, struct mc_rpc_request_slot, request)->server);
+    struct mc_rpc_server *server =
+        MC_CONTAINER_OF(request, struct mc_rpc_request_slot, request)->server;
+
+    mc_buf_clear(&server->reply_buf, REPLY_BUF_KEEP_LEN_MAX);
+    return &server->reply_buf;
 }
 
 bool mc_rpc_server_take(struct mc_rpc_server *server, int fd)

@@ -29,7 +29,7 @@ struct mc_rpc_request {
     const uint8_t *body; /* valid during handle() only: decode there */
     size_t body_len;
     struct mc_arena *arena; /* the request's own; freed as a whole after the reply */
-    struct mc_loop *loop;   /* its connection's; borrowed */
+    struct mc_spent *spent; /* of the loop of its connection; borrowed */
     uint64_t started_ns;
     void *data; /* the owner's; NULL at first */
 };

@@ -86,6 +86,27 @@ static void metric__histogram_counts_a_value_at_its_bound_as_below(void **state)
                          "t_count{method=\"get\"} 3\n");
 }
 
+static void metric__histogram_adds_up_what_several_threads_have_observed(void **state)
+{
+    static const double bounds[] = {1, 2};
+    struct mc_histogram sum, one, other;
+
+    (void)state;
+    mc_histogram_init(&sum, bounds, MC_ARRAY_LEN(bounds), 1);
+    mc_histogram_init(&one, bounds, MC_ARRAY_LEN(bounds), 1);
+    mc_histogram_init(&other, bounds, MC_ARRAY_LEN(bounds), 1);
+    mc_histogram_observe_owner(&one, 1);
+    mc_histogram_observe_owner(&one, 3);
+    mc_histogram_observe(&other, 2);
+    mc_histogram_observe(&other, 9);
+    mc_histogram_add(&sum, &one);
+    mc_histogram_add(&sum, &other);
+    assert_int_equal(sum.counts[0], 1);
+    assert_int_equal(sum.counts[1], 1);
+    assert_int_equal(sum.counts[2], 2);
+    assert_int_equal(sum.sum_scaled, 15);
+}
+
 static void metric__histogram_without_bounds_has_one_bucket(void **state)
 {
     struct mc_histogram histogram;
@@ -137,6 +158,7 @@ int main(void)
         cmocka_unit_test(metric__numbers_print_exactly),
         cmocka_unit_test(metric__histogram_counts_a_value_at_its_bound_as_below),
         cmocka_unit_test(metric__histogram_without_bounds_has_one_bucket),
+        cmocka_unit_test(metric__histogram_adds_up_what_several_threads_have_observed),
         cmocka_unit_test(metric__out_of_memory_leaves_no_half_line),
         cmocka_unit_test(metric__counters_and_gauges_keep_what_they_are_told),
     };
