@@ -34,7 +34,7 @@ struct conf {
     uint64_t metric_report_interval;
     double eviction_high_watermark_ratio, eviction_ratio;
     bool allow_evict_soft_pinned_objects, enable_metric_reporting, enable_http_metadata_server;
-    uint32_t poll_us, miss_history, rpc_thread_num;
+    uint32_t poll_us, miss_history, rpc_thread_num, io_threads;
 };
 
 #define OPTION(field, kind, ...) MC_OPTION(struct conf, field, kind, __VA_ARGS__)
@@ -74,7 +74,12 @@ static const struct mc_option option_table[] = {
            "also serve /metadata and /health, for programs that want a metadata service"),
     OPTION(http_metadata_server_host, TEXT, "0.0.0.0", "address of that service"),
     OPTION(http_metadata_server_port, PORT, "8080", "port of that service; 0 lets the kernel pick"),
-    OPTION(rpc_thread_num, U32, "4", "accepted and without effect: one thread serves",
+    OPTION(
+        io_threads, U32, "0",
+        "threads for connections: they read requests and write answers, so that the core loop only "
+        "does what is asked; worth it from about 4 processors on; 0: the core loop does all",
+        .max = MC_IO_THREADS_MAX),
+    OPTION(rpc_thread_num, U32, "4", "accepted and without effect: io_threads is what it is here",
            .alias = "max_threads", .min = 1, .max = 1024),
     OPTION(allocation_strategy, TEXT, "free_ratio_first",
            "free_ratio_first or random: the freest of a few random segments, in both cases"),
@@ -279,6 +284,8 @@ static void master_options_from(const struct conf *conf, struct mc_master_option
     out->host = conf->rpc_address;
     out->rpc_port = conf->rpc_port;
     out->metrics_port = conf->metrics_port;
+    out->io_threads = conf->io_threads;
+    out->poll_us = conf->poll_us;
     out->summary_ms = conf->enable_metric_reporting ? conf->metric_report_interval : 0;
     mc_core_options_init(&out->core);
     out->core.miss_history = conf->miss_history;

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "master/master_front.h"
 #include "master/master_impl.h"
 #include "master/master_ui.h"
 
@@ -22,7 +23,9 @@ static void run_tick(void *arg)
 
     MC_ASSERT_ON_LOOP(master->loop);
     master->tick_is_due = false;
+    (void)mc_spend(master->spent, MC_SPENT_TABLE);
     next_ns = mc_core_tick(master->core);
+    (void)mc_spend(master->spent, MC_SPENT_LOOP);
     now_ns = mc_monotonic_ns();
     if (next_ns <= now_ns) {
         /* Work is left. A delay of 0 lets the loop serve whoever waits before the next slice. */
@@ -39,6 +42,52 @@ void mc_master_tick_soon(struct mc_master *master)
         master->tick_is_due = true;
         mc_timer_set(master->tick, 0, 0);
     }
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void close_connections(struct mc_master *master)
+{
+    mc_rpc_fronts_close(&master->fronts);
+    mc_free(master->away);
+    mc_rpc_server_close(&master->server);
+}
+
+static unsigned threads(const struct mc_master *master)
+{
+    return master->fronts == NULL ? 0 : mc_rpc_fronts_count(master->fronts);
+}
+
+const struct mc_master_rpc_metrics *mc_master_requests(struct mc_master *master)
+{
+    if (master->fronts == NULL) {
+        return &master->front.metrics;
+    }
+    mc_master_rpc_metrics_init(&master->shown);
+    mc_master_rpc_metrics_add(&master->shown, &master->front.metrics);
+    for (unsigned i = 0; i < threads(master); i++) {
+        mc_master_rpc_metrics_add(&master->shown, &master->away[i].metrics);
+    }
+    return &master->shown;
+}
+
+struct mc_rpc_server_stats mc_master_connections(const struct mc_master *master)
+{
+    struct mc_rpc_server_stats sum = {0};
+
+    if (master->fronts == NULL) {
+        mc_rpc_server_stats_add(&sum, mc_rpc_server_stats(master->server));
+    }
+    for (unsigned i = 0; i < threads(master); i++) {
+        mc_rpc_server_stats_add(&sum, mc_rpc_fronts_server_stats(master->fronts, i));
+    }
+    return sum;
+}
+
+bool mc_master_is_ready(struct mc_master *master, uint64_t late_ns)
+{
+    return !master->draining &&
+           (master->fronts == NULL || mc_rpc_fronts_late_ns(master->fronts) < late_ns);
 }
 
 /* "host:port", with brackets around an IPv6 address. */
@@ -91,7 +140,9 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
     master->epoch = options->core.epoch;
     master->started_ns = mc_monotonic_ns();
     master->config = options->config;
-    mc_master_rpc_metrics_init(&master->metrics);
+    mc_master_front_init(&master->front, master);
+    master->spent = mc_loop_spent(loop);
+    mc_spent_init(master->spent, MC_MASTER_SPENT_TURNS);
     err = mc_core_create(&options->core, mc_clock_system(), &master->core);
     if (err != MOONCAKE_OK) {
         goto free_master;
@@ -108,7 +159,10 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
     if (err != MOONCAKE_OK) {
         goto destroy_summary;
     }
-    err = mc_rpc_server_open(loop, address, &mc_master_rpc_ops, master, &master->server);
+    err = options->io_threads > 0
+              ? mc_master_fronts_open(master, address, options->io_threads, options->poll_us)
+              : mc_rpc_server_open(loop, address, &mc_master_rpc_ops, &master->front,
+                                   &master->server);
     if (err != MOONCAKE_OK) {
         goto destroy_sampling;
     }
@@ -125,7 +179,7 @@ mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_optio
     return MOONCAKE_OK;
 
 close_server:
-    mc_rpc_server_close(&master->server);
+    close_connections(master);
 destroy_sampling:
     mc_timer_destroy(&master->sampling);
 destroy_summary:
@@ -141,7 +195,8 @@ free_master:
 
 uint16_t mc_master_rpc_port(const struct mc_master *master)
 {
-    return mc_rpc_server_port(master->server);
+    return master->fronts != NULL ? mc_rpc_fronts_port(master->fronts)
+                                  : mc_rpc_server_port(master->server);
 }
 
 uint16_t mc_master_metrics_port(const struct mc_master *master)
@@ -153,7 +208,11 @@ void mc_master_drain(struct mc_master *master, uint32_t grace_ms, void (*done)(v
                      void *arg)
 {
     master->draining = true;
-    mc_rpc_server_drain(master->server, grace_ms, done, arg);
+    if (master->fronts != NULL) {
+        mc_rpc_fronts_drain(master->fronts, grace_ms, done, arg);
+    } else {
+        mc_rpc_server_drain(master->server, grace_ms, done, arg);
+    }
 }
 
 void mc_master_destroy(struct mc_master **master)
@@ -168,9 +227,12 @@ void mc_master_destroy(struct mc_master **master)
     mc_timer_destroy(&m->summary);
     mc_timer_destroy(&m->tick);
     mc_drain_jobs_fini(&m->drain_jobs);
+    if (m->fronts != NULL) {
+        mc_rpc_fronts_stop(m->fronts);
+    }
     mc_master_rpc_end_waiting(m);
-    mc_core_destroy(&m->core); /* answers the removals that wait, so before the server */
-    mc_rpc_server_close(&m->server);
+    mc_core_destroy(&m->core); /* answers the removals that wait, so before the connections */
+    close_connections(m);
     mc_free(m);
     *master = NULL;
 }

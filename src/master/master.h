@@ -22,6 +22,8 @@ struct mc_master_options {
     uint16_t rpc_port, metrics_port;      /* 0: the kernel picks */
     struct mc_core_options core;          /* epoch and seed are chosen by the caller */
     const struct mc_config_reply *config; /* answer to Config; borrowed; NULL: empty */
+    uint32_t io_threads;                  /* for connections; 0: the loop itself has them */
+    uint32_t poll_us;                     /* of their loops */
     uint64_t summary_ms;                  /* between summary lines in the log; 0: none */
 };
 

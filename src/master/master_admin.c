@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "master/master_ui.h"
 
 /* The core loop has so long to answer /ready: an orchestrator that asks with a timeout of 3 s gets
@@ -25,15 +26,16 @@ static void get_live(void *arg, const struct mc_admin_request *request,
     mc_page_json(reply, json_pack("{s:b}", "live", 1));
 }
 
-/* Comes through the queue of the core loop, as every request does: late there is late here. */
+/* Comes through the queue of the core loop, as every request does: late there is late here. Threads
+ * for connections are asked too. */
 static void get_ready(void *arg, const struct mc_admin_request *request,
                       struct mc_admin_reply *reply)
 {
-    struct mc_master *master = arg;
+    bool ready = mc_master_is_ready(arg, READY_MS * (uint64_t)MC_NS_PER_MS);
 
     (void)request;
-    reply->status = master->draining ? 503 : 200;
-    mc_page_json(reply, json_pack("{s:b}", "ready", master->draining ? 0 : 1));
+    reply->status = ready ? 200 : 503;
+    mc_page_json(reply, json_pack("{s:b}", "ready", ready ? 1 : 0));
 }
 
 static void get_health(void *arg, const struct mc_admin_request *request,

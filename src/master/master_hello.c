@@ -23,11 +23,11 @@ static mooncake_err check_hello(const struct mc_hello *hello)
 mooncake_err mc_master_on_hello(void *arg, struct mc_rpc_conn *conn, const uint8_t *body,
                                 size_t body_len, struct mc_buf *out)
 {
-    struct mc_master *master = arg;
+    struct mc_master_front *front = arg;
     const struct mc_method_codec *codec = mc_method_codec(MC_METHOD_HELLO);
     struct mc_hello hello;
     struct mc_hello_reply reply = {.program = MC_MASTER_PROGRAM,
-                                   .master_epoch = master->epoch,
+                                   .master_epoch = front->master->epoch,
                                    .body_len_max = MC_RPC_BODY_LEN_MAX};
     struct mc_arena arena;
     mooncake_err err;
@@ -44,7 +44,7 @@ mooncake_err mc_master_on_hello(void *arg, struct mc_rpc_conn *conn, const uint8
                      mc_rpc_conn_peer(conn), hello.program, (unsigned long long)hello.client_id);
         err = codec->encode_reply(&reply, out);
     } else {
-        mc_counter_add_owner(&master->metrics.hellos_refused, 1);
+        mc_counter_add_owner(&front->metrics.hellos_refused, 1);
         mc_log_warn("rpc.hello_refused", "peer=%s err=%s why=\"%s\"", mc_rpc_conn_peer(conn),
                     mooncake_err_name(err), mooncake_last_error());
     }

@@ -10,15 +10,19 @@
 #include "master/master.h"
 #include "master/master_drain.h"
 #include "master/master_rpc.h"
-#include "rpc/rpc_server.h"
+#include "rpc/rpc_fronts.h"
 
 /* Fits into one line of the log, with what the log puts before it. */
 #define MC_SUMMARY_LEN_MAX 900u
 
 struct mc_master {
-    struct mc_loop *loop; /* borrowed */
+    struct mc_loop *loop;   /* borrowed */
+    struct mc_spent *spent; /* the loop's */
     struct mc_core *core;
-    struct mc_rpc_server *server;
+    struct mc_rpc_server *server; /* NULL: fronts has the connections */
+    struct mc_rpc_fronts *fronts; /* NULL: server has them */
+    struct mc_master_front front; /* of the core loop */
+    struct mc_master_front *away; /* of the others, one each; owned */
     struct mc_admin_http *http;
     struct mc_timer *tick;
     struct mc_timer *summary;              /* NULL: no lines in the log */
@@ -33,8 +37,18 @@ struct mc_master {
     bool tick_is_due; /* the timer is set to fire in this turn or the next */
     uint64_t epoch, started_ns;
     const struct mc_config_reply *config; /* borrowed; NULL: empty */
-    struct mc_master_rpc_metrics metrics;
+    struct mc_master_rpc_metrics shown;   /* the sum, as of the last mc_master_requests() */
 };
+
+/* One turn of a loop in so many is timed (io/spent.h). */
+#define MC_MASTER_SPENT_TURNS 256u
+
+/** What all threads have counted of requests. Valid until the next call. */
+const struct mc_master_rpc_metrics *mc_master_requests(struct mc_master *master);
+/** What all servers have counted. */
+struct mc_rpc_server_stats mc_master_connections(const struct mc_master *master);
+/** Can it answer requests? It is not ending, and each thread has answered within @p late_ns. */
+bool mc_master_is_ready(struct mc_master *master, uint64_t late_ns);
 
 /** Let the core do what a request has made due, soon. After each request. */
 void mc_master_tick_soon(struct mc_master *master);

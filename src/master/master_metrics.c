@@ -45,17 +45,21 @@ static double table_bytes(const struct mc_metrics_page *page)
 
 static double connections(const struct mc_metrics_page *page)
 {
-    return (double)mc_gauge_get(&mc_rpc_server_stats(page->master->server)->connections);
+    struct mc_rpc_server_stats stats = mc_master_connections(page->master);
+
+    return (double)mc_gauge_get(&stats.connections);
 }
 
 static double accepted(const struct mc_metrics_page *page)
 {
-    return (double)mc_counter_get(&mc_rpc_server_stats(page->master->server)->accepted);
+    struct mc_rpc_server_stats stats = mc_master_connections(page->master);
+
+    return (double)mc_counter_get(&stats.accepted);
 }
 
 static double undecodable(const struct mc_metrics_page *page)
 {
-    return (double)mc_counter_get(&page->master->metrics.undecodable);
+    return (double)mc_counter_get(&page->requests->undecodable);
 }
 
 static double oldest_put(const struct mc_metrics_page *page)
@@ -230,9 +234,20 @@ static mooncake_err print_space(struct mc_metrics_page *page, struct mc_buf *out
 /* ---- the page -------------------------------------------------------------------------------- */
 
 static const mc_metrics_section sections[] = {
-    mc_metrics_gather,  print_core,          print_histograms,         print_space,
-    print_rows,         mc_metrics_segments, mc_metrics_clients,       mc_metrics_methods,
-    mc_metrics_latency, mc_metrics_rejected, mc_metrics_known_methods, mc_metrics_absent_ops,
+    mc_metrics_gather,
+    print_core,
+    print_histograms,
+    print_space,
+    print_rows,
+    mc_metrics_segments,
+    mc_metrics_clients,
+    mc_metrics_methods,
+    mc_metrics_latency,
+    mc_metrics_rejected,
+    mc_metrics_threads,
+    mc_metrics_handover,
+    mc_metrics_known_methods,
+    mc_metrics_absent_ops,
     mc_metrics_absent,
 };
 
@@ -266,6 +281,7 @@ mooncake_err mc_master_metrics_begin(struct mc_master *master, struct mc_admin_r
         return MOONCAKE_ENOMEM;
     }
     page->master = master;
+    page->requests = mc_master_requests(master);
     mc_arena_init(&page->arena, 0);
     reply->part = next_section;
     reply->part_state = page;

@@ -21,6 +21,7 @@ struct mc_metrics_page {
     size_t segments_max, clients_max; /* what the lists have room for */
     struct mc_core_space space;       /* gathered too */
     uint64_t space_cursor;
+    const struct mc_master_rpc_metrics *requests; /* of all threads, as of some moment since then */
     unsigned section;
     size_t at; /* how far a long section has come; 0 at its start */
 };
@@ -50,6 +51,9 @@ mooncake_err mc_metrics_clients(struct mc_metrics_page *page, struct mc_buf *out
 mooncake_err mc_metrics_methods(struct mc_metrics_page *page, struct mc_buf *out, bool *again);
 mooncake_err mc_metrics_latency(struct mc_metrics_page *page, struct mc_buf *out, bool *again);
 mooncake_err mc_metrics_rejected(struct mc_metrics_page *page, struct mc_buf *out, bool *again);
+/* What each thread spends its time on, and the way of requests between them. */
+mooncake_err mc_metrics_threads(struct mc_metrics_page *page, struct mc_buf *out, bool *again);
+mooncake_err mc_metrics_handover(struct mc_metrics_page *page, struct mc_buf *out, bool *again);
 mooncake_err mc_metrics_known_methods(struct mc_metrics_page *page, struct mc_buf *out,
                                       bool *again);
 /* Names of things that do not exist here: always 0, so that dashboards show 0 and not a gap. */

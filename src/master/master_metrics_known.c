@@ -55,7 +55,7 @@ mooncake_err mc_metrics_known_methods(struct mc_metrics_page *page, struct mc_bu
         {MC_METHOD_UNMOUNT, "unmount_segment", NULL},
         {MC_METHOD_PING, "ping", NULL},
     };
-    const struct mc_master_rpc_metrics *rpc = &page->master->metrics;
+    const struct mc_master_rpc_metrics *rpc = page->requests;
     const struct mc_method_metrics *all = &rpc->methods[MC_METHOD_REMOVE_ALL];
     uint64_t regex_requests = mc_method_requests(&rpc->remove_by_regex);
     uint64_t regex_failures = mc_method_failures(&rpc->remove_by_regex);

@@ -39,7 +39,7 @@ mooncake_err mc_metrics_methods(struct mc_metrics_page *page, struct mc_buf *out
         {"mooncake_master_rpc_items_total", "Items in requests", mc_method_items},
         {"mooncake_master_rpc_failed_items_total", "Items that failed", mc_method_failed_items},
     };
-    const struct mc_master_rpc_metrics *rpc = &page->master->metrics;
+    const struct mc_master_rpc_metrics *rpc = page->requests;
     const char *pair[3];
     size_t c, i;
 
@@ -68,7 +68,7 @@ mooncake_err mc_metrics_latency(struct mc_metrics_page *page, struct mc_buf *out
     }
     MC_TRY(mc_metric_print_histogram(out, name,
                                      mc_metrics_label(pair, "method", mc_method_name(method)),
-                                     &page->master->metrics.methods[method].latency));
+                                     &page->requests->methods[method].latency));
     page->at++;
     *again = page->at < MC_ARRAY_LEN(methods);
     return MOONCAKE_OK;
@@ -77,15 +77,15 @@ mooncake_err mc_metrics_latency(struct mc_metrics_page *page, struct mc_buf *out
 mooncake_err mc_metrics_rejected(struct mc_metrics_page *page, struct mc_buf *out, bool *again)
 {
     static const char name[] = "mooncake_master_rpc_rejected_total";
-    const struct mc_rpc_server_stats *stats = mc_rpc_server_stats(page->master->server);
-    const struct mc_master_rpc_metrics *rpc = &page->master->metrics;
+    const struct mc_rpc_server_stats stats = mc_master_connections(page->master);
+    const struct mc_master_rpc_metrics *rpc = page->requests;
     const struct {
         const char *reason;
         const struct mc_counter *value;
     } reasons[] = {
-        {"connection", &stats->refused},
+        {"connection", &stats.refused},
         {"hello", &rpc->hellos_refused},
-        {"bad_frame", &stats->bad_frames},
+        {"bad_frame", &stats.bad_frames},
         {"unknown_method", &rpc->unknown_methods},
     };
     const char *pair[3];

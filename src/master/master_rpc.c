@@ -1,184 +1,29 @@
 /*
- * One handler a method: one call into the core. Around them, for all methods alike: decode into the
- * request's arena, count, encode, reply.
+ * One handler a method: one call into the core. On the core loop, whoever decoded the request and
+ * will encode the answer (master_front.c).
  */
-#include "master/master_rpc.h"
-
-#include <string.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "io/spent.h"
+#include "master/master_front.h"
 #include "master/master_impl.h"
 #include "rpc/frame.h"
 #include "wire/methods.h"
 
-/* Room for any request or reply struct. */
-union message {
-#define MEMBERS(number, NAME, name, request, reply)                                                \
-    struct request name##_request;                                                                 \
-    struct reply name##_reply;
-    MC_METHOD_LIST(MEMBERS)
-#undef MEMBERS
-};
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-static const double latency_bounds[] = {10e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3,
-                                        2e-3,  5e-3,  10e-3, 50e-3,  100e-3, 1.0,    10.0};
-
-void mc_master_rpc_metrics_init(struct mc_master_rpc_metrics *metrics)
-{
-    size_t i;
-
-    memset(metrics, 0, sizeof(*metrics));
-    for (i = 0; i < MC_ARRAY_LEN(metrics->methods); i++) {
-        mc_histogram_init(&metrics->methods[i].latency, latency_bounds,
-                          MC_ARRAY_LEN(latency_bounds), 1e9);
-    }
-}
-
-/* What one request came to. */
-struct outcome {
-    mooncake_err err;
-    size_t items, failed_items;
-};
-
-static size_t count_failed(enum mc_method method, const mooncake_err *statuses, size_t count)
-{
-    mooncake_err harmless = method == MC_METHOD_EXIST ? MOONCAKE_ENOENT : MOONCAKE_OK;
-    size_t failed = 0, i;
-
-    for (i = 0; i < count; i++) {
-        failed += (size_t)(statuses[i] != MOONCAKE_OK) & (size_t)(statuses[i] != harmless);
-    }
-    return failed;
-}
-
-/* Of a reply that was made; a reply without statuses is one item, which went well. */
-static struct outcome outcome_of(enum mc_method method, const union message *reply)
-{
-    const mooncake_err *statuses = NULL;
-    size_t count = 1;
-
-    switch (method) {
-    case MC_METHOD_PUT_START:
-        statuses = reply->put_start_reply.statuses;
-        count = reply->put_start_reply.table.count;
-        break;
-    case MC_METHOD_QUERY:
-        statuses = reply->query_reply.statuses;
-        count = reply->query_reply.table.count;
-        break;
-    case MC_METHOD_EXIST:
-        statuses = reply->exist_reply.statuses;
-        count = reply->exist_reply.count;
-        break;
-    case MC_METHOD_RENEW:
-        statuses = reply->renew_reply.statuses;
-        count = reply->renew_reply.count;
-        break;
-    case MC_METHOD_PUT_END:
-    case MC_METHOD_PUT_REVOKE:
-    case MC_METHOD_REMOVE:
-    case MC_METHOD_REPORT:
-    case MC_METHOD_MOUNT:
-    case MC_METHOD_UNMOUNT:
-        statuses = reply->put_end_reply.statuses;
-        count = reply->put_end_reply.count;
-        break;
-    case MC_METHOD_HELLO:
-    case MC_METHOD_REMOVE_ALL:
-    case MC_METHOD_PING:
-    case MC_METHOD_LIST_KEYS:
-    case MC_METHOD_LIST_SEGMENTS:
-    case MC_METHOD_LIST_CLIENTS:
-    case MC_METHOD_POOL_STATUS:
-    case MC_METHOD_DESCRIBE_KEY:
-    case MC_METHOD_CONFIG:
-    case MC_METHOD_SPACE:
-    case MC_METHOD_WHY_MISS:
-    case MC_METHOD_DRAIN:
-    case MC_METHOD_SOLE_KEYS:
-    case MC_METHOD_ATTACH:
-        break;
-    }
-    return (struct outcome){.err = MOONCAKE_OK,
-                            .items = count,
-                            .failed_items =
-                                statuses == NULL ? 0 : count_failed(method, statuses, count)};
-}
-
-static void count(struct mc_method_metrics *metrics, struct outcome outcome)
-{
-    bool failed =
-        outcome.err != MOONCAKE_OK || (outcome.items > 0 && outcome.failed_items == outcome.items);
-
-    if (outcome.items == 1) {
-        mc_counter_add_owner(&metrics->single_requests, 1);
-        mc_counter_add_owner(&metrics->single_failures, failed ? 1 : 0);
-    } else {
-        mc_counter_add_owner(&metrics->batch_requests, 1);
-        mc_counter_add_owner(&metrics->batch_failures, failed ? 1 : 0);
-        mc_counter_add_owner(&metrics->batch_partial, !failed && outcome.failed_items > 0 ? 1 : 0);
-        mc_counter_add_owner(&metrics->batch_items, outcome.items);
-        mc_counter_add_owner(&metrics->batch_failed_items, outcome.failed_items);
-    }
-}
-
-static void tally(struct mc_master *master, const struct mc_rpc_request *request,
-                  struct outcome outcome)
-{
-    struct mc_method_metrics *metrics = &master->metrics.methods[request->method];
-
-    count(metrics, outcome);
-    mc_histogram_observe(&metrics->latency, mc_monotonic_ns() - request->started_ns);
-}
-
-/* Count a call whose kind is a method of its own in the C++ Mooncake. */
-static void count_kind(struct mc_method_metrics *kind, mooncake_err err)
-{
-    count(kind,
-          (struct outcome){.err = err, .items = 1, .failed_items = err == MOONCAKE_OK ? 0 : 1});
-}
-
-/* ---- replies --------------------------------------------------------------------------------- */
-
-static void reply_error(struct mc_master *master, struct mc_rpc_request *request, mooncake_err err)
-{
-    tally(master, request, (struct outcome){.err = err, .items = 1, .failed_items = 1});
-    mc_log_debug("rpc.refused", "method=%s err=%s why=\"%s\"", mc_method_name(request->method),
-                 mooncake_err_name(err), mooncake_last_error());
-    mc_rpc_reply(request, err, NULL, 0);
-}
-
-static void reply_message(struct mc_master *master, struct mc_rpc_request *request,
-                          const union message *reply)
-{
-    const struct mc_method_codec *codec = mc_method_codec(request->method);
-    struct mc_buf *out = mc_rpc_reply_buf(master->server);
-    mooncake_err err = codec->encode_reply(reply, out);
-
-    if (err != MOONCAKE_OK) {
-        mc_log_error("rpc.encode", "method=%s err=%s why=\"%s\"", codec->name,
-                     mooncake_err_name(err), mooncake_last_error());
-        reply_error(master, request, err);
-        return;
-    }
-    tally(master, request, outcome_of((enum mc_method)codec->method, reply));
-    mc_rpc_reply(request, MOONCAKE_OK, mc_buf_bytes(out), mc_buf_len(out));
-}
-
 /* ---- handlers -------------------------------------------------------------------------------- */
 
 /* Fills @p reply from @p arena. An error refuses the request as a whole. */
-typedef mooncake_err (*handler)(struct mc_master *master, const union message *request,
-                                struct mc_arena *arena, union message *reply);
+typedef mooncake_err (*handler)(struct mc_master *master, const union mc_master_message *request,
+                                struct mc_arena *arena, union mc_master_message *reply);
 
 #define CORE_CALL(name)                                                                            \
-    static mooncake_err do_##name(struct mc_master *master, const union message *request,          \
-                                  struct mc_arena *arena, union message *reply)                    \
+    static mooncake_err do_##name(struct mc_master *master,                                        \
+                                  const union mc_master_message *request, struct mc_arena *arena,  \
+                                  union mc_master_message *reply)                                  \
     {                                                                                              \
         return mc_core_##name(master->core, &request->name##_request, arena,                       \
                               &reply->name##_reply);                                               \
@@ -199,23 +44,24 @@ CORE_CALL(why_miss)
 CORE_CALL(drain)
 CORE_CALL(sole_keys)
 
-static mooncake_err do_mount(struct mc_master *master, const union message *request,
-                             struct mc_arena *arena, union message *reply)
+static mooncake_err do_mount(struct mc_master *master, const union mc_master_message *request,
+                             struct mc_arena *arena, union mc_master_message *reply)
 {
     bool again = request->mount_request.again;
     mooncake_err err =
         mc_core_mount(master->core, &request->mount_request, arena, &reply->mount_reply);
 
     if (again) {
-        count(&master->metrics.remount,
-              err == MOONCAKE_OK ? outcome_of(MC_METHOD_MOUNT, reply)
-                                 : (struct outcome){.err = err, .items = 1, .failed_items = 1});
+        mc_master_count(&master->front.metrics.remount,
+                        err == MOONCAKE_OK ? mc_master_outcome(MC_METHOD_MOUNT, reply)
+                                           : (struct mc_master_outcome){
+                                                 .err = err, .items = 1, .failed_items = 1});
     }
     return err;
 }
 
-static mooncake_err do_list_keys(struct mc_master *master, const union message *request,
-                                 struct mc_arena *arena, union message *reply)
+static mooncake_err do_list_keys(struct mc_master *master, const union mc_master_message *request,
+                                 struct mc_arena *arena, union mc_master_message *reply)
 {
     const char *pattern = request->list_keys_request.pattern;
     bool by_regex = pattern != NULL && pattern[0] != '\0';
@@ -223,27 +69,29 @@ static mooncake_err do_list_keys(struct mc_master *master, const union message *
                                          &reply->list_keys_reply);
 
     if (by_regex) {
-        count_kind(&master->metrics.list_by_regex, err);
+        mc_master_count_kind(&master->front.metrics.list_by_regex, err);
     }
     return err;
 }
 
-static mooncake_err do_list_segments(struct mc_master *master, const union message *request,
-                                     struct mc_arena *arena, union message *reply)
+static mooncake_err do_list_segments(struct mc_master *master,
+                                     const union mc_master_message *request, struct mc_arena *arena,
+                                     union mc_master_message *reply)
 {
     return mc_core_list_segments(master->core, &request->list_segments_request, arena,
                                  &reply->list_segments_reply);
 }
 
-static mooncake_err do_list_clients(struct mc_master *master, const union message *request,
-                                    struct mc_arena *arena, union message *reply)
+static mooncake_err do_list_clients(struct mc_master *master,
+                                    const union mc_master_message *request, struct mc_arena *arena,
+                                    union mc_master_message *reply)
 {
     return mc_core_list_clients(master->core, &request->list_clients_request, arena,
                                 &reply->list_clients_reply);
 }
 
-static mooncake_err do_pool_status(struct mc_master *master, const union message *request,
-                                   struct mc_arena *arena, union message *reply)
+static mooncake_err do_pool_status(struct mc_master *master, const union mc_master_message *request,
+                                   struct mc_arena *arena, union mc_master_message *reply)
 {
     (void)request;
     (void)arena;
@@ -252,8 +100,8 @@ static mooncake_err do_pool_status(struct mc_master *master, const union message
     return MOONCAKE_OK;
 }
 
-static mooncake_err do_config(struct mc_master *master, const union message *request,
-                              struct mc_arena *arena, union message *reply)
+static mooncake_err do_config(struct mc_master *master, const union mc_master_message *request,
+                              struct mc_arena *arena, union mc_master_message *reply)
 {
     (void)request;
     (void)arena;
@@ -262,8 +110,8 @@ static mooncake_err do_config(struct mc_master *master, const union message *req
     return MOONCAKE_OK;
 }
 
-static mooncake_err do_space(struct mc_master *master, const union message *request,
-                             struct mc_arena *arena, union message *reply)
+static mooncake_err do_space(struct mc_master *master, const union mc_master_message *request,
+                             struct mc_arena *arena, union mc_master_message *reply)
 {
     struct mc_space_reply *out = &reply->space_reply;
     struct mc_core_space space = {0};
@@ -289,8 +137,8 @@ static mooncake_err do_space(struct mc_master *master, const union message *requ
 }
 
 /* Hello opens a connection and is answered in on_hello(). */
-static mooncake_err do_hello(struct mc_master *master, const union message *request,
-                             struct mc_arena *arena, union message *reply)
+static mooncake_err do_hello(struct mc_master *master, const union mc_master_message *request,
+                             struct mc_arena *arena, union mc_master_message *reply)
 {
     (void)master;
     (void)request;
@@ -311,24 +159,24 @@ struct removal {
 static void on_removed(void *arg, mooncake_err err, const struct mc_remove_all_reply *counts)
 {
     struct removal *removal = arg;
-    union message reply;
+    union mc_master_message reply;
 
     if (removal->by_regex) {
-        count_kind(&removal->master->metrics.remove_by_regex, err);
+        mc_master_count_kind(&removal->master->front.metrics.remove_by_regex, err);
     }
     if (err != MOONCAKE_OK) {
         if (err != MOONCAKE_EINVAL) { /* then the sentence is the pattern's */
             (void)mc_err_set(err, "remove_all did not come to its end: %s", mooncake_err_text(err));
         }
-        reply_error(removal->master, removal->request, err);
+        mc_master_refuse(removal->master, removal->request, err);
         return;
     }
     reply.remove_all_reply = *counts;
-    reply_message(removal->master, removal->request, &reply);
+    mc_master_answer(removal->master, removal->request, &reply);
 }
 
 static void start_remove_all(struct mc_master *master, struct mc_rpc_request *request,
-                             const union message *message)
+                             const union mc_master_message *message)
 {
     struct removal *removal = mc_arena_alloc(request->arena, sizeof(*removal));
     mooncake_err err = MOONCAKE_ENOMEM;
@@ -340,7 +188,7 @@ static void start_remove_all(struct mc_master *master, struct mc_rpc_request *re
         err = mc_core_remove_all(master->core, &message->remove_all_request, on_removed, removal);
     }
     if (err != MOONCAKE_OK) {
-        reply_error(master, request, err);
+        mc_master_refuse(master, request, err);
     }
 }
 
@@ -350,25 +198,27 @@ static void start_remove_all(struct mc_master *master, struct mc_rpc_request *re
 struct recount {
     struct mc_master *master;
     struct mc_rpc_request *request;
+    char mismatch[MC_MISMATCH_LEN_MAX + 1];
 };
 
 static void on_recounted(void *arg, mooncake_err err)
 {
     struct recount *recount = arg;
-    union message empty = {.space_request = {.recount = false}};
-    union message reply;
+    union mc_master_message empty = {.space_request = {.recount = false}};
+    union mc_master_message reply;
 
     if (err != MOONCAKE_OK && err != MOONCAKE_EINTERNAL) {
         (void)mc_err_set(err, "the recount did not come to its end: %s", mooncake_err_text(err));
-        reply_error(recount->master, recount->request, err);
+        mc_master_refuse(recount->master, recount->request, err);
         return;
     }
     (void)do_space(recount->master, &empty, recount->request->arena, &reply);
     if (err == MOONCAKE_EINTERNAL) {
-        reply.space_reply.mismatch = mooncake_last_error();
-        mc_log_error("books.differ", "detail=\"%s\"", reply.space_reply.mismatch);
+        mc_log_error("books.differ", "detail=\"%s\"", mooncake_last_error());
+        (void)snprintf(recount->mismatch, sizeof(recount->mismatch), "%s", mooncake_last_error());
+        reply.space_reply.mismatch = recount->mismatch;
     }
-    reply_message(recount->master, recount->request, &reply);
+    mc_master_answer(recount->master, recount->request, &reply);
 }
 
 static void start_recount(struct mc_master *master, struct mc_rpc_request *request)
@@ -381,7 +231,7 @@ static void start_recount(struct mc_master *master, struct mc_rpc_request *reque
         err = mc_core_recount_start(master->core, on_recounted, recount);
     }
     if (err != MOONCAKE_OK) {
-        reply_error(master, request, err);
+        mc_master_refuse(master, request, err);
     }
 }
 
@@ -394,14 +244,14 @@ struct mc_master_waiting {
     struct mc_rpc_request *request;
     struct mc_timer *timer;
     uint64_t until_ns; /* monotonic; timers may be early */
-    union message message;
+    union mc_master_message message;
 };
 
 static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
-                      const union message *message);
+                      const union mc_master_message *message);
 
 static uint64_t wait_ms(struct mc_master *master, enum mc_method method,
-                        const union message *message)
+                        const union mc_master_message *message)
 {
     if (method == MC_METHOD_PUT_END) {
         return mc_core_put_end_wait_ms(master->core, &message->put_end_request);
@@ -416,6 +266,7 @@ static void on_waited(void *arg)
 {
     struct mc_master_waiting *waiting = arg;
     struct mc_master *master = waiting->master;
+    enum mc_spent_kind was;
     uint64_t const left_ms = mc_left_ms(mc_monotonic_ns(), waiting->until_ns);
 
     if (left_ms > 0) {
@@ -424,17 +275,19 @@ static void on_waited(void *arg)
     }
     mc_list_drop(&waiting->node);
     mc_timer_destroy(&waiting->timer);
+    was = mc_spend(master->spent, MC_SPENT_TABLE);
     carry_out(master, waiting->request, &waiting->message);
     mc_master_tick_soon(master);
+    (void)mc_spend(master->spent, was);
 }
 
 static void wait_for(struct mc_master *master, struct mc_rpc_request *request,
-                     const union message *message, uint64_t delay_ms)
+                     const union mc_master_message *message, uint64_t delay_ms)
 {
     struct mc_master_waiting *waiting = mc_arena_alloc(request->arena, sizeof(*waiting));
 
     if (waiting == NULL) {
-        reply_error(master, request, MOONCAKE_ENOMEM);
+        mc_master_refuse(master, request, MOONCAKE_ENOMEM);
         return;
     }
     *waiting = (struct mc_master_waiting){.master = master,
@@ -442,7 +295,7 @@ static void wait_for(struct mc_master *master, struct mc_rpc_request *request,
                                           .until_ns = mc_deadline_ns(mc_monotonic_ns(), delay_ms),
                                           .message = *message};
     if (mc_timer_create(master->loop, on_waited, waiting, &waiting->timer) != MOONCAKE_OK) {
-        reply_error(master, request, MOONCAKE_ENOMEM);
+        mc_master_refuse(master, request, MOONCAKE_ENOMEM);
         return;
     }
     mc_timer_set(waiting->timer, delay_ms, 0);
@@ -458,15 +311,15 @@ void mc_master_rpc_end_waiting(struct mc_master *master)
 
         mc_list_drop(&waiting->node);
         mc_timer_destroy(&waiting->timer);
-        reply_error(master, waiting->request,
-                    mc_err_set(MOONCAKE_EUNAVAILABLE, "the master is closing"));
+        mc_master_refuse(master, waiting->request,
+                         mc_err_set(MOONCAKE_EUNAVAILABLE, "the master is closing"));
     }
 }
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
 static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
-                      const union message *message)
+                      const union mc_master_message *message)
 {
     static const handler handlers[MC_METHOD_NUMBER_MAX + 1] = {
         [MC_METHOD_HELLO] = do_hello,
@@ -494,7 +347,7 @@ static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
         [MC_METHOD_SOLE_KEYS] = do_sole_keys,
         [MC_METHOD_ATTACH] = NULL, /* a serving store's */
     };
-    union message reply;
+    union mc_master_message reply;
     mooncake_err err;
 
     if (request->method == MC_METHOD_REMOVE_ALL) {
@@ -509,51 +362,31 @@ static void carry_out(struct mc_master *master, struct mc_rpc_request *request,
         err = mc_err_set(MOONCAKE_ENOTSUP, MC_MASTER_PROGRAM
                          " does not serve thin clients: give "
                          "them the address of mooncake_client or mooncake_store --serve_clients");
-        reply_error(master, request, err);
+        mc_master_refuse(master, request, err);
         return;
     }
     MC_ASSERT(handlers[request->method] != NULL);
     err = handlers[request->method](master, message, request->arena, &reply);
     if (err == MOONCAKE_OK) {
-        reply_message(master, request, &reply);
+        mc_master_answer(master, request, &reply);
     } else {
-        reply_error(master, request, err);
+        mc_master_refuse(master, request, err);
     }
 }
 
-static void handle(void *arg, struct mc_rpc_request *request)
+void mc_master_do(struct mc_master *master, struct mc_rpc_request *request,
+                  const union mc_master_message *message)
 {
-    struct mc_master *master = arg;
-    const struct mc_method_codec *codec = mc_method_codec(request->method);
-    union message message;
+    enum mc_spent_kind was = mc_spend(master->spent, MC_SPENT_TABLE);
     uint64_t delay_ms;
-    mooncake_err err;
 
     MC_ASSERT_ON_LOOP(master->loop);
-    if (codec == NULL) {
-        mc_counter_add_owner(&master->metrics.unknown_methods, 1);
-        err = mc_err_set(MOONCAKE_ENOTSUP, MC_MASTER_PROGRAM " does not know method %u",
-                         (unsigned)request->method);
-        mc_rpc_reply(request, err, NULL, 0);
-        return;
-    }
-    err = codec->decode_request(request->body, request->body_len, request->arena, &message);
-    if (err != MOONCAKE_OK) {
-        mc_counter_add_owner(&master->metrics.undecodable, 1);
-        reply_error(master, request, err);
-        return;
-    }
-    delay_ms = wait_ms(master, (enum mc_method)codec->method, &message);
+    delay_ms = wait_ms(master, (enum mc_method)request->method, message);
     if (delay_ms > 0) {
-        wait_for(master, request, &message, delay_ms);
+        wait_for(master, request, message, delay_ms);
     } else {
-        carry_out(master, request, &message);
+        carry_out(master, request, message);
     }
     mc_master_tick_soon(master);
+    (void)mc_spend(master->spent, was);
 }
-
-const struct mc_rpc_server_ops mc_master_rpc_ops = {
-    .hello_method = MC_METHOD_HELLO,
-    .on_hello = mc_master_on_hello,
-    .handle = handle,
-};

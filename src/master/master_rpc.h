@@ -27,13 +27,22 @@ struct mc_master_rpc_metrics {
 };
 
 void mc_master_rpc_metrics_init(struct mc_master_rpc_metrics *metrics);
+/** Add what @p from has counted. */
+void mc_master_rpc_metrics_add(struct mc_master_rpc_metrics *to,
+                               const struct mc_master_rpc_metrics *from);
 
-/** For mc_rpc_server_open(), with a struct mc_master as argument. */
 struct mc_master;
+
+/* Of one thread that has connections: the argument of what is called there. */
+struct mc_master_front {
+    struct mc_master *master; /* borrowed; another thread's, if there are threads for connections */
+    struct mc_master_rpc_metrics metrics;
+};
 
 /** Refuse the requests that still wait for something: the master is closing. */
 void mc_master_rpc_end_waiting(struct mc_master *master);
 
+/** For mc_rpc_server_open(), with a struct mc_master_front as argument. */
 extern const struct mc_rpc_server_ops mc_master_rpc_ops;
 
 /** A peer's first words (master_hello.c); rpc_server.h says what is expected of it. */

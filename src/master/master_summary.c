@@ -92,7 +92,7 @@ void mc_master_summary_print(struct mc_master *master, char *out, size_t cap)
         status.keys, mc_gauge_get(&m->soft_pinned_keys), status.unfinished_puts);
     add(&line, " | Segments: %" PRIu64 " | Stores: %" PRIu64 " | Clients: %" PRIu64,
         status.segments, status.stores, status.clients);
-    add_requests(&line, &master->metrics);
+    add_requests(&line, mc_master_requests(master));
     add(&line, " | Hits: %" PRIu64 " / %" PRIu64 " (%.1f%%), valid_get_rate=%.1f%%", status.hits,
         lookups, percent(status.hits, lookups), percent(mc_counter_get(&m->query_hits), gets));
     add(&line, " | Eviction: Success/Attempts=%" PRIu64 "/%" PRIu64 ", keys=%" PRIu64 ", size=%s",

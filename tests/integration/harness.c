@@ -159,9 +159,13 @@ void pool_start_master(struct pool *pool, uint16_t port)
 {
     char rpc[40];
     char program[] = MC_BIN_DIR "/mooncake_master", metrics[] = "--metrics_port=0";
-    char *argv[POOL_ARGS_MAX + 8] = {program, rpc, metrics};
-    unsigned count = add_args(argv, 3, pool->master_args);
+    const char *threads = getenv("MC_TEST_IO_THREADS");
+    char io_threads[32];
+    char *argv[POOL_ARGS_MAX + 8] = {program, rpc, metrics, io_threads};
+    unsigned count = add_args(argv, 4, pool->master_args);
 
+    (void)snprintf(io_threads, sizeof(io_threads), "--io_threads=%s",
+                   threads == NULL ? "0" : threads);
     (void)snprintf(rpc, sizeof(rpc), "--rpc_port=%u", (unsigned)port);
     launch(&pool->master, argv, count);
     daemon_await(&pool->master, "rpc_port");

@@ -1,7 +1,8 @@
 /*
  * Keys per second of batches against a real master: exist and query. Prints wall time, and the
  * master's own processor time, which says what one core can do when the client is the slower part.
- * Not a test; run by hand: bench_master MASTER_PROGRAM [keys] [batch] [depth] [seconds].
+ * Not a test; run by hand: bench_master MASTER_PROGRAM [keys] [batch] [depth] [seconds]
+ * [io_threads].
  */
 #include <signal.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ struct lane {
 
 struct bench {
     pid_t pid;
+    char io_threads[24]; /* the master's option */
     struct mc_loop *loop;
     struct mc_master_stub stub;
     char *key_bytes;
@@ -68,7 +70,7 @@ static uint64_t argument(int argc, char **argv, int index, uint64_t otherwise, u
     uint64_t value = otherwise;
 
     if (index < argc) {
-        must(mc_parse_u64(argv[index], 1, max, &value), argv[index]);
+        must(mc_parse_u64(argv[index], 0, max, &value), argv[index]);
     }
     return value;
 }
@@ -97,7 +99,7 @@ static void start_master(struct bench *b, const char *program)
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)execl(program, program, "--rpc_port=0", "--metrics_port=0", "--rpc_address=127.0.0.1",
-                    "--log_level=warn", "--client_ttl=1h", (char *)NULL);
+                    "--log_level=warn", "--client_ttl=1h", b->io_threads, (char *)NULL);
         _exit(127);
     }
     (void)close(ends[1]);
@@ -257,13 +259,16 @@ int main(int argc, char **argv)
     size_t i;
 
     if (argc < 2) {
-        (void)fprintf(stderr, "usage: bench_master MASTER_PROGRAM [keys] [batch] [depth] [s]\n");
+        (void)fprintf(stderr,
+                      "usage: bench_master MASTER_PROGRAM [keys] [batch] [depth] [s] [io]\n");
         return 2;
     }
     b->keys_count = argument(argc, argv, 2, 200000, 100000000);
     b->batch = argument(argc, argv, 3, 512, MC_BATCH_KEYS_MAX);
     b->depth = argument(argc, argv, 4, 4, DEPTH_MAX);
     b->seconds = argument(argc, argv, 5, 2, 3600);
+    (void)snprintf(b->io_threads, sizeof(b->io_threads), "--io_threads=%u",
+                   (unsigned)argument(argc, argv, 6, 0, 16));
     b->keys_count = b->keys_count < b->batch ? b->batch : b->keys_count;
     b->random = 7;
     b->key_bytes = mc_malloc(b->keys_count * KEY_CAP);

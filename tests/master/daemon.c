@@ -27,12 +27,18 @@
 
 static void exec_master(const char *const *fixed, const char *const *options, int output)
 {
+    const char *threads = getenv("MC_TEST_IO_THREADS");
     char *args[ARGS_MAX] = {(char *)(uintptr_t)MC_MASTER_PATH};
+    char io_threads[32];
     size_t count = 1, i;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (i = 0; fixed != NULL && fixed[i] != NULL; i++) {
         args[count++] = (char *)(uintptr_t)fixed[i];
+    }
+    if (fixed != NULL && threads != NULL) {
+        (void)snprintf(io_threads, sizeof(io_threads), "--io_threads=%s", threads);
+        args[count++] = io_threads;
     }
     for (i = 0; options != NULL && options[i] != NULL && count + 1 < ARGS_MAX; i++) {
         args[count++] = (char *)(uintptr_t)options[i];
