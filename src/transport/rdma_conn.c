@@ -177,6 +177,24 @@ static mooncake_err on_route(struct mc_rdma_conn *conn)
     return ask(conn);
 }
 
+/* Work that is cut to fit the parts of one answer must fit those of every other. */
+static mooncake_err check_layout(struct mc_rdma_peer *peer, const struct mc_rdma_answer *answer)
+{
+    if (peer->segment_len == 0) {
+        peer->segment_len = answer->len;
+        peer->part_len = answer->part_len;
+    }
+    if (peer->segment_len != answer->len || peer->part_len != answer->part_len) {
+        return mc_err_set(
+            MOONCAKE_ERPC,
+            "segment %s: the store says it has %llu bytes in parts of %llu, and said "
+            "%llu in parts of %llu before",
+            peer->name, (unsigned long long)answer->len, (unsigned long long)answer->part_len,
+            (unsigned long long)peer->segment_len, (unsigned long long)peer->part_len);
+    }
+    return MOONCAKE_OK;
+}
+
 static mooncake_err on_answer(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event *event)
 {
     struct mc_rdma_path *path = conn->path;
@@ -184,6 +202,7 @@ static mooncake_err on_answer(struct mc_rdma_conn *conn, const struct mc_rdma_cm
     uint32_t mtu = path->port->mtu;
 
     MC_TRY(mc_rdma_answer_decode(event->data, event->data_len, &conn->remote));
+    MC_TRY(check_layout(path->peer, &conn->remote));
     if (conn->remote.mtu > 0 && conn->remote.mtu < mtu) {
         mtu = conn->remote.mtu;
     }

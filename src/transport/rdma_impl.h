@@ -97,8 +97,9 @@ struct mc_rdma_peer {
     struct mc_list sent;    /* requests that are */
     struct mc_list redo;    /* works whose connection was lost */
     unsigned reqs;
-    struct mc_extent_ref ticket; /* of the last request: lets us in again while nobody may ask */
-    uint64_t used_ns;            /* when it was last asked for */
+    uint64_t segment_len, part_len; /* as the store has told; 0: not yet */
+    struct mc_extent_ref ticket;    /* of the last request: lets us in again while nobody may ask */
+    uint64_t used_ns;               /* when it was last asked for */
     uint64_t starved_since_ns;
     bool pumping, again;
 };

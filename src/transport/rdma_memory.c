@@ -19,7 +19,7 @@
 #define PART_LEN_MIN ((uint64_t)1 << 30)
 #define PART_ALIGN ((uint64_t)2 << 20)
 #define THREADS_MAX 8u
-#define PROGRESS_NS (2u * MC_NS_PER_S)
+#define PROGRESS_MS 2000u
 
 static pthread_mutex_t ranges_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -189,6 +189,7 @@ struct mc_rdma_segment {
     struct ibv_mr *mrs[MC_RDMA_PORTS_MAX][MC_RDMA_PARTS_MAX]; /* by position in devices */
 
     /* While it is being made. */
+    uint64_t progress_ns;
     atomic_uint next; /* job: device position x parts + part */
     _Atomic uint64_t done_len;
     _Atomic uint64_t said_ns;
@@ -213,7 +214,7 @@ static void say_progress(struct mc_rdma_segment *segment, uint64_t len)
     uint64_t said_ns = atomic_load(&segment->said_ns);
     uint64_t now_ns = mc_monotonic_ns();
 
-    if (now_ns - said_ns >= PROGRESS_NS &&
+    if (now_ns - said_ns >= segment->progress_ns &&
         atomic_compare_exchange_strong(&segment->said_ns, &said_ns, now_ns)) {
         mc_log_info("rdma.registering", "done_bytes=%llu of_bytes=%llu devices=%u",
                     (unsigned long long)done,
@@ -265,12 +266,12 @@ static void run_threads(struct mc_rdma_segment *segment)
     }
 }
 
-static void cut_parts(struct mc_rdma_segment *segment)
+static void cut_parts(struct mc_rdma_segment *segment, uint64_t part_len_min)
 {
     uint64_t part_len = (segment->len - 1) / MC_RDMA_PARTS_MAX + 1;
 
     part_len = (part_len + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-    segment->part_len = part_len < PART_LEN_MIN ? PART_LEN_MIN : part_len;
+    segment->part_len = part_len < part_len_min ? part_len_min : part_len;
     segment->parts = (unsigned)((segment->len - 1) / segment->part_len + 1);
     MC_ASSERT(segment->parts <= MC_RDMA_PARTS_MAX);
 }
@@ -285,10 +286,26 @@ static void add_device(struct mc_rdma_segment *segment, struct mc_rdma_device *d
     segment->devices[segment->devices_count++] = device;
 }
 
+/* The first error, and what all parts together need: each device counts for itself. */
+static mooncake_err refuse_segment(const struct mc_rdma_segment *segment)
+{
+    char whole[32];
+
+    if (segment->parts * segment->devices_count == 1) {
+        return mc_err_set(segment->err, "%s", segment->detail);
+    }
+    (void)mc_format_size(segment->len, whole, sizeof(whole));
+    return mc_err_set(segment->err, "%s (the segment needs %llu bytes: %s with each of %u devices)",
+                      segment->detail, (unsigned long long)(segment->len * segment->devices_count),
+                      whole, segment->devices_count);
+}
+
 mooncake_err mc_rdma_segment_create(const struct mc_verbs *verbs, const struct mc_rdma_port *ports,
                                     unsigned ports_count, uint8_t *base, uint64_t len,
+                                    const struct mc_rdma_segment_options *options,
                                     struct mc_rdma_segment **out)
 {
+    const uint32_t progress_ms = options->progress_ms == 0 ? PROGRESS_MS : options->progress_ms;
     struct mc_rdma_segment *segment = mc_calloc(1, sizeof(*segment));
     uint64_t begun_ns = mc_monotonic_ns();
     mooncake_err err;
@@ -300,16 +317,16 @@ mooncake_err mc_rdma_segment_create(const struct mc_verbs *verbs, const struct m
     segment->verbs = verbs;
     segment->base = base;
     segment->len = len;
+    segment->progress_ns = progress_ms * MC_NS_PER_MS;
     (void)pthread_mutex_init(&segment->mutex, NULL);
     atomic_store(&segment->said_ns, begun_ns);
     for (unsigned i = 0; i < ports_count; i++) {
         add_device(segment, ports[i].device);
     }
-    cut_parts(segment);
+    cut_parts(segment, options->part_len_min == 0 ? PART_LEN_MIN : options->part_len_min);
     run_threads(segment);
-    err = segment->err;
-    if (err != MOONCAKE_OK) {
-        err = mc_err_set(err, "%s", segment->detail);
+    if (segment->err != MOONCAKE_OK) {
+        err = refuse_segment(segment);
         mc_rdma_segment_destroy(&segment);
         return err;
     }

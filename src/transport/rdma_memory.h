@@ -41,9 +41,17 @@ mooncake_err mc_rdma_range_region(struct mc_memreg_range *range, const struct mc
 /* A segment in parts, registered for peers with several devices. */
 struct mc_rdma_segment;
 
-/** Registers parts in parallel and logs how far it is. ENOMEM, ERPC as above. */
+/* How a segment is cut and what is said meanwhile; 0 is the default. */
+struct mc_rdma_segment_options {
+    uint64_t part_len_min; /* bytes of a part, a multiple of 4096; 1 GiB */
+    uint32_t progress_ms;  /* how often it is said how far it is; 2000 */
+};
+
+/** Registers parts in parallel and logs how far it is. ENOMEM, ERPC as above, and then nothing is
+ * registered: the sentence has what the whole segment needs. */
 mooncake_err mc_rdma_segment_create(const struct mc_verbs *verbs, const struct mc_rdma_port *ports,
                                     unsigned ports_count, uint8_t *base, uint64_t len,
+                                    const struct mc_rdma_segment_options *options,
                                     struct mc_rdma_segment **out) MC_MUST_CHECK;
 void mc_rdma_segment_destroy(struct mc_rdma_segment **segment);
 const uint8_t *mc_rdma_segment_base(const struct mc_rdma_segment *segment);

@@ -365,7 +365,11 @@ mooncake_err mc_rdma_req_send_next(struct mc_rdma_req *req, struct mc_rdma_conn 
 
     MC_ASSERT(req->at < req->total);
     if (!inside_segment(req, &conn->remote)) {
-        return MOONCAKE_EINVAL;
+        return mc_err_set(MOONCAKE_EINVAL, "segment %s: the extent lies outside", req->peer->name);
+    }
+    if (req->at == 0 && next_len(req, conn) < MC_EXTENT_HEADER_LEN) {
+        return mc_err_set(MOONCAKE_EINVAL, "segment %s: the extent's header is cut by two parts",
+                          req->peer->name);
     }
     work = mc_calloc(1, sizeof(*work));
     if (work == NULL) {
@@ -374,7 +378,6 @@ mooncake_err mc_rdma_req_send_next(struct mc_rdma_req *req, struct mc_rdma_conn 
     work->req = req;
     work->at = req->at;
     work->len = next_len(req, conn);
-    MC_ASSERT(work->at > 0 || work->len >= MC_EXTENT_HEADER_LEN); /* extents are aligned to it */
     mc_list_init(&work->node);
     mc_list_add_tail(&req->works, &work->req_node);
     err = post(work, conn);

@@ -240,6 +240,8 @@ static mooncake_err build(struct mc_rdma_server *server,
     const uint32_t tick_ms = probe_ms < TICK_MS_MAX ? probe_ms : TICK_MS_MAX;
 
     server->probe_ns = probe_ms * MC_NS_PER_MS;
+    server->parts = (struct mc_rdma_segment_options){.part_len_min = options->part_len_min,
+                                                     .progress_ms = options->progress_ms};
     MC_TRY(mc_rdma_devices_open(&server->devices));
     server->verbs = server->devices->verbs;
     MC_TRY(mc_rdma_ports_choose(server->devices, &choice, server->ports, &server->ports_count));
@@ -309,7 +311,7 @@ mooncake_err mc_rdma_server_add_segment(struct mc_rdma_server *server, uint8_t *
     mooncake_err err = MOONCAKE_OK;
 
     MC_TRY(mc_rdma_segment_create(server->verbs, server->ports, server->ports_count, base, len,
-                                  &segment));
+                                  &server->parts, &segment));
     (void)pthread_mutex_lock(&server->mutex);
     if (server->segments_count == MC_RDMA_SEGMENTS_MAX) {
         err = mc_err_set(MOONCAKE_ENOMEM, "rdma: at most %u segments can be registered",

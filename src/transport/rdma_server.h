@@ -30,6 +30,8 @@ struct mc_rdma_server_options {
     const char *devices;   /* "mlx5_0,mlx5_1:2"; NULL or "": all with a routable GID */
     const char *gid_index; /* "auto", NULL or a number */
     uint32_t probe_ms;     /* how often a peer is asked whether it is there; 0: 10000 */
+    uint64_t part_len_min; /* of a segment, registered in one piece, 0: 1 GiB; tests lower it */
+    uint32_t progress_ms;  /* how often it is said how far registering is; 0: 2000 */
 };
 
 struct mc_rdma_server_stats {

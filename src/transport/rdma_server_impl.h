@@ -38,6 +38,7 @@ struct mc_rdma_server {
     unsigned sessions_count;
     struct mc_timer *tick;
     uint64_t probe_ns;
+    struct mc_rdma_segment_options parts;
     struct mc_mount_watcher watcher;
     struct mc_post drop_post;
     atomic_bool drop_posted;

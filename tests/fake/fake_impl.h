@@ -79,6 +79,10 @@ struct fake {
     uint32_t next_number;
     unsigned mute;
     bool silent; /* completion channels never tell */
+    bool pair;
+    pthread_cond_t paired; /* two registrations go on, or pair was changed */
+    unsigned registering, registering_ms;
+    int fail_registration_in;
     int send_max;
 };
 
@@ -93,6 +97,10 @@ void fake_break_qp(struct fake_qp *qp, enum ibv_wc_status status);
 void fake_set_verbs(struct mc_verbs *table);
 void fake_set_cm(struct mc_verbs *table);
 void fake_set_events(struct mc_verbs *table);
+void fake_set_memory(struct mc_verbs *table);
+/** Does the key allow it? With the mutex held. */
+bool fake_may_access(uint32_t key, uint64_t at, uint64_t len, int access,
+                     const struct ibv_context *context);
 /** Events of it that nobody has read go with it; with the mutex held. */
 void fake_drop_events(const struct fake_qp *qp);
 void fake_cm_remove(struct fake_device *device);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-struct fake fake = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+struct fake fake = {.mutex = PTHREAD_MUTEX_INITIALIZER, .paired = PTHREAD_COND_INITIALIZER};
 
 static void lock(void)
 {
@@ -36,6 +36,10 @@ void fake_verbs_install(void)
     fake.registered = 0;
     fake.mute = 0;
     fake.silent = false;
+    fake.pair = false;
+    fake.registering = 0;
+    fake.registering_ms = 0;
+    fake.fail_registration_in = -1;
     fake.send_max = 64;
     for (unsigned i = 0; i < FAKE_DEVICES; i++) {
         struct fake_device *device = &fake.devices[i];
@@ -52,6 +56,7 @@ void fake_verbs_install(void)
     fake_set_verbs(&table);
     fake_set_cm(&table);
     fake_set_events(&table);
+    fake_set_memory(&table);
     mc_verbs_replace(&table);
 }
 
@@ -160,6 +165,34 @@ void fake_set_memlock(uint64_t bytes)
     lock();
     fake.memlock = bytes;
     unlock();
+}
+
+void fake_pair_registrations(bool pair)
+{
+    lock();
+    fake.pair = pair;
+    unlock();
+}
+
+void fake_delay_registrations(unsigned ms)
+{
+    lock();
+    fake.registering_ms = ms;
+    unlock();
+}
+
+void fake_fail_registration(int nth)
+{
+    lock();
+    fake.fail_registration_in = nth;
+    unlock();
+}
+
+void fake_set_sysfs(unsigned device, const char *path)
+{
+    struct ibv_device *of = &fake.devices[device].device;
+
+    (void)snprintf(of->ibdev_path, sizeof(of->ibdev_path), "%s", path);
 }
 
 void fake_mute_connects(unsigned count)

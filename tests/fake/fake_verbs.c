@@ -121,88 +121,6 @@ static int query_gid(struct ibv_context *context, uint32_t port, uint32_t index,
     return 0;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-static struct ibv_pd *alloc_pd(struct ibv_context *context)
-{
-    struct ibv_pd *pd = calloc(1, sizeof(*pd));
-
-    pd->context = context;
-    lock();
-    fake.counts.pds++;
-    unlock();
-    return pd;
-}
-
-static int dealloc_pd(struct ibv_pd *pd)
-{
-    int error = 0;
-
-    lock();
-    mc_list_for_each (node, &fake.mrs) {
-        error = MC_CONTAINER_OF(node, struct fake_mr, node)->mr.pd == pd ? EBUSY : error;
-    }
-    fake.counts.pds -= error == 0 ? 1 : 0;
-    unlock();
-    if (error == 0) {
-        free(pd);
-    }
-    return error;
-}
-
-static struct ibv_mr *register_mr(struct ibv_pd *pd, void *at, size_t len, int access)
-{
-    struct fake_mr *mr = NULL;
-
-    lock();
-    if (len > fake.memlock || fake.registered > fake.memlock - len) {
-        errno = ENOMEM;
-    } else {
-        mr = calloc(1, sizeof(*mr));
-        mr->mr = (struct ibv_mr){.context = pd->context,
-                                 .pd = pd,
-                                 .addr = at,
-                                 .length = len,
-                                 .lkey = ++fake.next_number,
-                                 .rkey = fake.next_number};
-        mr->access = access;
-        mc_list_add_tail(&fake.mrs, &mr->node);
-        fake.registered += len;
-        fake.counts.mrs++;
-        fake.counts.registered++;
-    }
-    unlock();
-    return mr == NULL ? NULL : &mr->mr;
-}
-
-static int deregister_mr(struct ibv_mr *mr)
-{
-    struct fake_mr *own = MC_CONTAINER_OF(mr, struct fake_mr, mr);
-
-    lock();
-    mc_list_drop(&own->node);
-    fake.registered -= mr->length;
-    fake.counts.mrs--;
-    unlock();
-    free(own);
-    return 0;
-}
-
-static bool may_access(uint32_t key, uint64_t at, uint64_t len, int access,
-                       const struct ibv_context *context)
-{
-    mc_list_for_each (node, &fake.mrs) {
-        const struct fake_mr *mr = MC_CONTAINER_OF(node, struct fake_mr, node);
-        uint64_t base = (uintptr_t)mr->mr.addr;
-
-        if (mr->mr.lkey == key && mr->mr.context == context) {
-            return (mr->access & access) == access && at >= base && at - base <= mr->mr.length &&
-                   len <= mr->mr.length - (at - base);
-        }
-    }
-    return false;
-}
-
 /* ---- completion queues ----------------------------------------------------------------------- */
 
 static struct ibv_comp_channel *create_channel(struct ibv_context *context)
@@ -291,6 +209,7 @@ static int request_notify(struct ibv_cq *cq, int solicited_only)
     (void)solicited_only;
     lock();
     MC_CONTAINER_OF(cq, struct fake_cq, cq)->armed = true;
+    fake.counts.notices++;
     unlock();
     return 0;
 }
@@ -450,8 +369,8 @@ static enum ibv_wc_status move(struct fake_qp *qp, const struct fake_request *re
     for (int i = 0; i < request->count; i++) {
         const struct ibv_sge *sge = &request->sges[i];
 
-        if (!may_access(sge->lkey, sge->addr, sge->length, is_read ? IBV_ACCESS_LOCAL_WRITE : 0,
-                        qp->qp.context)) {
+        if (!fake_may_access(sge->lkey, sge->addr, sge->length,
+                             is_read ? IBV_ACCESS_LOCAL_WRITE : 0, qp->qp.context)) {
             return IBV_WC_LOC_PROT_ERR;
         }
         len += sge->length;
@@ -462,8 +381,8 @@ static enum ibv_wc_status move(struct fake_qp *qp, const struct fake_request *re
     }
     if ((peer->access & right) == 0 ||
         (len > 0 && (fake_device_of(peer->qp.context)->keys_broken ||
-                     !may_access(request->remote_key, request->remote_at, len, (int)right,
-                                 peer->qp.context)))) {
+                     !fake_may_access(request->remote_key, request->remote_at, len, (int)right,
+                                      peer->qp.context)))) {
         return IBV_WC_REM_ACCESS_ERR;
     }
     for (int i = 0; i < request->count; i++) {
@@ -555,10 +474,6 @@ void fake_set_verbs(struct mc_verbs *table)
                                .query_device = query_device,
                                .query_port_attr = query_port,
                                .query_gid_entry = query_gid,
-                               .alloc_pd = alloc_pd,
-                               .dealloc_pd = dealloc_pd,
-                               .register_mr = register_mr,
-                               .deregister_mr = deregister_mr,
                                .create_channel = create_channel,
                                .destroy_channel = destroy_channel,
                                .create_cq = create_cq,

@@ -15,13 +15,15 @@ struct fake_counts {
     unsigned pds, mrs, channels, cqs, qps, ids, event_channels; /* that exist now */
     unsigned posts;                                             /* calls of post_send so far */
     unsigned requests;                                          /* work requests so far */
-    unsigned signaled;      /* of which so many asked for a completion */
-    unsigned overflows;     /* requests beyond a queue's length: must stay 0 */
-    unsigned under_way_max; /* the most requests that one queue pair ever had */
-    unsigned registered;    /* registrations so far */
-    unsigned polls;         /* calls of poll_cq so far */
-    unsigned events_told;   /* events of devices that were read */
-    unsigned events_acked;  /* of which so many were acknowledged */
+    unsigned signaled;        /* of which so many asked for a completion */
+    unsigned overflows;       /* requests beyond a queue's length: must stay 0 */
+    unsigned under_way_max;   /* the most requests that one queue pair ever had */
+    unsigned registered;      /* registrations so far */
+    unsigned registering_max; /* the most that went on at once */
+    unsigned polls;           /* calls of poll_cq so far */
+    unsigned notices;         /* calls of request_notify so far */
+    unsigned events_told;     /* events of devices that were read */
+    unsigned events_acked;    /* of which so many were acknowledged */
 };
 struct fake_counts fake_counts(void);
 
@@ -51,6 +53,14 @@ void fake_silence_channels(bool silent);
 void fake_remove(unsigned device);
 /** Registering more than so many bytes in all fails with ENOMEM. */
 void fake_set_memlock(uint64_t bytes);
+/** Registering takes until a second registration goes on beside it, or five seconds. */
+void fake_pair_registrations(bool pair);
+/** Each registration takes so long. */
+void fake_delay_registrations(unsigned ms);
+/** The @p nth next registration (0: the very next) fails with ENOMEM; -1: none. */
+void fake_fail_registration(int nth);
+/** Where sysfs describes @p device; borrowed until the fake is uninstalled. Before it is opened. */
+void fake_set_sysfs(unsigned device, const char *path);
 /** The next @p count connection requests are answered by nobody. */
 void fake_mute_connects(unsigned count);
 void fake_set_mtu(unsigned device, enum ibv_mtu mtu);

@@ -14,9 +14,8 @@ static void open_engine(struct rdma_rig *rig)
 
 static void open_all(struct rdma_rig *rig)
 {
-    const struct mc_rdma_server_options server = {.devices = "fake2,fake3"};
-
-    assert_int_equal(mc_rdma_server_open(&server, &rig->server), MOONCAKE_OK);
+    rig->store.devices = "fake2,fake3";
+    assert_int_equal(mc_rdma_server_open(&rig->store, &rig->server), MOONCAKE_OK);
     assert_int_equal(
         mc_rdma_server_add_segment(rig->server, rig->segment.mount.base, RDMA_RIG_SEGMENT_LEN),
         MOONCAKE_OK);

@@ -20,6 +20,7 @@ struct rdma_rig {
     struct mc_memreg *memreg;
     struct mc_peers *peers;
     struct mc_transport_options options;
+    struct mc_rdma_server_options store; /* for the next restart */
     struct rig_engine engine;
     uint8_t *out, *in; /* RDMA_RIG_BUFFER_LEN each, registered */
     uint8_t *loose;    /* as long, not registered */
