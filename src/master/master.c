@@ -117,7 +117,7 @@ static void note_leader_address(struct mc_master *master, const char *host)
     name[sizeof(name) - 1] = '\0';
     (void)snprintf(master->leader_address, sizeof(master->leader_address),
                    strchr(name, ':') != NULL && name[0] != '[' ? "[%s]:%u" : "%s:%u", name,
-                   mc_rpc_server_port(master->server));
+                   mc_master_rpc_port(master));
 }
 
 mooncake_err mc_master_create(struct mc_loop *loop, const struct mc_master_options *options,
