@@ -87,10 +87,11 @@ void mc_report_failure(struct mc_call *call, const struct mc_xfer_op *op, const 
     }
     if (report) {
         /* A key may tell what somebody asked: its hash is enough to find lines about the same. */
-        mc_log_warn("client.transfer", "segment=%s addresses=\"%s\" key_hash=%016llx err=%s",
-                    op->target->name, op->target->addresses,
-                    (unsigned long long)mc_htab_hash(key->bytes, key->len),
-                    mooncake_err_name(op->err));
+        mc_log_warn(
+            "client.transfer", "segment=%s addresses=\"%s\" key_hash=%016llx err=%s failures=%llu",
+            op->target->name, op->target->addresses,
+            (unsigned long long)mc_htab_hash(key->bytes, key->len), mooncake_err_name(op->err),
+            (unsigned long long)mc_suspects_take_failures(&call->client->suspects, item.mount_id));
         add_finding(call->engine, item);
         if (item.reason != MOONCAKE_ECHECKSUM) { /* others suffer from it now */
             mc_report_flush(call);

@@ -41,6 +41,7 @@ bool mc_suspects_add(struct mc_suspects *suspects, uint64_t mount_id, uint64_t n
     (void)pthread_mutex_lock(&suspects->lock);
     item = find_slot(suspects, mount_id);
     item->until_ns = mc_deadline_ns(now_ns, MC_SUSPECT_MS);
+    item->failures++;
     report =
         item->reported_ns == 0 || now_ns >= mc_deadline_ns(item->reported_ns, MC_SUSPECT_REPORT_MS);
     if (report) {
@@ -51,6 +52,22 @@ bool mc_suspects_add(struct mc_suspects *suspects, uint64_t mount_id, uint64_t n
     }
     (void)pthread_mutex_unlock(&suspects->lock);
     return report;
+}
+
+uint64_t mc_suspects_take_failures(struct mc_suspects *suspects, uint64_t mount_id)
+{
+    uint64_t failures = 0;
+
+    (void)pthread_mutex_lock(&suspects->lock);
+    for (unsigned i = 0; i < MC_SUSPECTS_MAX; i++) {
+        if (suspects->items[i].mount_id == mount_id) {
+            failures = suspects->items[i].failures;
+            suspects->items[i].failures = 0;
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&suspects->lock);
+    return failures;
 }
 
 bool mc_suspects_has(struct mc_suspects *suspects, uint64_t mount_id, uint64_t now_ns)

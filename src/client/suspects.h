@@ -21,6 +21,7 @@ struct mc_suspects {
     _Atomic uint64_t any_until_ns; /* no suspicion lasts longer than this */
     struct mc_suspect {
         uint64_t mount_id, until_ns, reported_ns;
+        uint64_t failures;    /* since they were told of last */
     } items[MC_SUSPECTS_MAX]; /* guarded by lock */
 };
 
@@ -28,6 +29,8 @@ void mc_suspects_init(struct mc_suspects *suspects);
 void mc_suspects_fini(struct mc_suspects *suspects);
 /** Suspect this mount from now on. Returns whether the master should hear of it now. */
 bool mc_suspects_add(struct mc_suspects *suspects, uint64_t mount_id, uint64_t now_ns);
+/** How many failures were added since this was asked last. */
+uint64_t mc_suspects_take_failures(struct mc_suspects *suspects, uint64_t mount_id);
 bool mc_suspects_has(struct mc_suspects *suspects, uint64_t mount_id, uint64_t now_ns);
 
 #endif

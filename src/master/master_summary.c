@@ -100,6 +100,7 @@ void mc_master_summary_print(struct mc_master *master, char *out, size_t cap)
         status.evicted_keys, mc_format_size(status.evicted_bytes, a, sizeof(a)));
     add(&line, " | Puts rejected: %" PRIu64 " | Discard: Released/Total=%" PRIu64 "/%" PRIu64,
         status.put_rejected, mc_counter_get(&m->put_released), mc_counter_get(&m->put_taken_over));
+    add(&line, " | Puts of existing keys: %" PRIu64, mc_counter_get(&m->put_exists));
 }
 
 static void log_summary(void *arg)
