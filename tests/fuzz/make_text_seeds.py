@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the seeds of the targets address, admin, bench_args, ctl_args, extent, pattern, shm and
+"""Write the seeds of the targets address, admin, bench_args, ctl_args, extent, pattern, rdma, shm and
 trace: make_text_seeds.py SEEDS_DIRECTORY."""
 
 import os
@@ -18,6 +18,16 @@ def http(line, *headers, body=b""):
 def extent(mode, object_id=(1, 2), index=0, count=1, length=300, magic=b"MCX1\1\0\0\0"):
     return bytes([mode]) + magic + struct.pack("<QQIIQQQQ", *object_id, index, count, length, 99,
                                                0, 0)
+
+
+def rdma_request(version=1, right=1, index=0, count=1):
+    return b"\0MR" + struct.pack("<BBBBBB6Q", version, right, 3, index, count, 0,
+                                5, 4096, 1 << 20, 0x123456789abcdef, 7, 8)
+
+
+def rdma_answer(length, part, parts):
+    return (b"\1MR" + struct.pack("<BBIQQQ", 1, parts, 4096, 0x7f0000000000, length, part)
+            + b"".join(struct.pack("<I", 1000 + i) for i in range(parts)))
 
 
 SEEDS = {
@@ -91,6 +101,24 @@ SEEDS = {
         "class": b"[[:alpha:]\\d_-]{2,5}\\x41\0ab_1A",
         "bad": b"a(b\0ab",
         "long": b"k" * 4097,
+    },
+    "rdma": {
+        "read": rdma_request(),
+        "write": rdma_request(right=2),
+        "padded": rdma_request() + b"\0" * 40,
+        "longer": rdma_request() + b"\1",
+        "version": rdma_request(version=2),
+        "slice": rdma_request(index=2, count=16),
+        "one_part": rdma_answer(1 << 20, 1 << 30, 1),
+        "parts": rdma_answer((40 << 30) - 4096, 1 << 30, 40),
+        "edges": rdma_answer(5 * 4096, 4096, 5) + b"\0" * 16,
+        "cut": rdma_answer(4000, 100, 40),
+        "refusal": b"\2MR\1\7" + struct.pack("<i", -601) + b"because",
+        "silent": b"\2MR\1\0" + struct.pack("<i", -101) + b"\0" * 140,
+        "list": b"\3tcp://10.0.0.7:1 rdma://10.0.0.7:40001?dev=mlx5_0&gid=rocev2&numa=0&mtu=4096",
+        "v6": b"\3rdma://[2001:db8::7]:1?numa=4095&mtu=256&x=y rdma://10.0.0.8:65535",
+        "words": b"\3rdma://1.2.3.4:5?dev=" + b"d" * 63 + b"&gid=123456789012345&numa="
+                 + b"0" * 14 + b"1&mtu=" + b"0" * 11 + b"1024",
     },
     "shm": {
         "request": b"\0" + struct.pack("<IHHQ", 0x3153434D, 1, 0, 5),

@@ -44,6 +44,12 @@ FAULTS = (
      "len - prefix_len < sizeof(out->sun_path)", "len - prefix_len <= sizeof(out->sun_path)"),
     ("shm", "a request of another version is taken", "src/transport/shm_wire.c",
      "mc_load_u16(bytes + 4) != MC_SHM_VERSION ||", ""),
+    ("rdma", "a byte of a request is not looked at", "src/transport/rdma_wire.c",
+     "if (bytes[7] != 0) {", "if (false) {"),
+    ("rdma", "a word of an address one byte too long", "src/transport/rdma_wire.c",
+     "len - key_len >= cap", "len - key_len > cap"),
+    ("rdma", "parts may cut a header", "src/transport/rdma_wire.c",
+     "(answer.parts > 1 && answer.part_len % HEADER_ALIGN != 0)", "false"),
     ("tcp_session", "a mount is kept when a request is refused", "src/transport/tcp_session.c",
      """            mc_mount_return(mount);
             mount = NULL;""", "            mount = NULL;"),
