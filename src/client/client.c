@@ -223,6 +223,17 @@ static mooncake_err init_parts(mooncake_client *client, const mooncake_client_op
     return MOONCAKE_OK;
 }
 
+static void tell_counts(void *arg, struct mc_ping_counts *out)
+{
+    mooncake_client *client = arg;
+
+    out->read_failovers =
+        atomic_load_explicit(&client->counters.read_failovers, memory_order_relaxed);
+    out->rdma_fallbacks = mc_peers_fallbacks(client->peers, "rdma");
+    out->shm_fallbacks = mc_peers_fallbacks(client->peers, "shm");
+    out->other_fallbacks = mc_peers_fallbacks(client->peers, NULL);
+}
+
 static mooncake_err open_session(mooncake_client *client, uint64_t deadline_ns)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -243,6 +254,8 @@ static mooncake_err open_session(mooncake_client *client, uint64_t deadline_ns)
         .rdma_gid_index = client->rdma_gid_index,
         .poll_us = client->poll_us,
         .connect_timeout_ms = client->connect_timeout_ms,
+        .counts = tell_counts,
+        .counts_arg = client,
     };
 
     return mc_session_open(&options, deadline_ns, &client->session);

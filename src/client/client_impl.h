@@ -19,7 +19,7 @@
 
 /* What mooncake_client_get_stats() tells; any thread counts. */
 struct mc_client_counters {
-    _Atomic uint64_t puts_again, puts_degraded, damaged_extents;
+    _Atomic uint64_t puts_again, puts_degraded, damaged_extents, read_failovers;
 };
 
 struct mooncake_client {

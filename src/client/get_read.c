@@ -72,6 +72,10 @@ static void end_copy(struct mc_get_window *window, struct mc_get_entry *entry)
         entry->order_next--;
     } else {
         remember_failure(entry, entry->present);
+        if (entry->order_next < entry->order_count) {
+            (void)atomic_fetch_add_explicit(
+                &window->job->base.call->client->counters.read_failovers, 1, memory_order_relaxed);
+        }
     }
     if (!mc_call_expired(window->job->base.call)) {
         try_next_copy(window, entry);

@@ -123,6 +123,34 @@ mooncake_err mc_core_unmount(struct mc_core *core, const struct mc_unmount_reque
     return MOONCAKE_OK;
 }
 
+/* A client that counts more than this between two pings counts wrong. */
+#define COUNT_GROWTH_MAX (1u << 30)
+
+static uint64_t growth(uint64_t before, uint64_t now)
+{
+    uint64_t const grown = now > before ? now - before : 0;
+
+    return grown < COUNT_GROWTH_MAX ? grown : COUNT_GROWTH_MAX;
+}
+
+/* Add what has come since its last ping. The first one tells where it stands: what it counted
+ * before may be in the sums already. */
+static void add_counts(struct mc_core *core, struct mc_member *member,
+                       const struct mc_ping_counts *now)
+{
+    const struct mc_ping_counts *before = &member->counts;
+
+    if (member->counts_known) {
+        MC_COUNT(&core->env, read_failover, growth(before->read_failovers, now->read_failovers));
+        MC_COUNT(&core->env, rdma_fallbacks, growth(before->rdma_fallbacks, now->rdma_fallbacks));
+        MC_COUNT(&core->env, shm_fallbacks, growth(before->shm_fallbacks, now->shm_fallbacks));
+        MC_COUNT(&core->env, other_fallbacks,
+                 growth(before->other_fallbacks, now->other_fallbacks));
+    }
+    member->counts = *now;
+    member->counts_known = true;
+}
+
 mooncake_err mc_core_ping(struct mc_core *core, const struct mc_ping_request *request,
                           struct mc_arena *arena, struct mc_ping_reply *out_reply)
 {
@@ -155,6 +183,7 @@ mooncake_err mc_core_ping(struct mc_core *core, const struct mc_ping_request *re
     }
     MC_TRY(mc_members_touch(&core->members, &spec, &member));
     mc_members_clear_suspicion(&core->members, member);
+    add_counts(core, member, &request->counts);
     for (size_t i = 0; i < request->count; i++) {
         const struct mc_segment *segment = mc_segments_find(&core->segments, request->mount_ids[i]);
 

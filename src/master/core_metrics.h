@@ -49,6 +49,7 @@
     X(expired_segments, "Segments lost to silence of their owner")                                 \
     X(superseded_segments, "Segments replaced by a restarted store")                               \
     X(expired_members, "Members expired for silence")                                              \
+    X(read_failover, "Reads that clients went on with from another copy, as they tell")            \
     X(reports, "Reports of unreachable stores and damaged extents")                                \
     X(suspected, "Times a segment became suspect")                                                 \
     X(stalls, "Own stalls noticed")                                                                \
@@ -87,6 +88,7 @@ struct mc_core_metrics {
 #define MC_CORE_HISTOGRAM_FIELD_(name, ...) struct mc_histogram name;
     MC_CORE_HISTOGRAM_LIST(MC_CORE_HISTOGRAM_FIELD_)
 #undef MC_CORE_HISTOGRAM_FIELD_
+    struct mc_counter rdma_fallbacks, shm_fallbacks, other_fallbacks; /* as clients tell */
     struct mc_counter stalled_ms; /* by which own stalls moved deadlines */
 };
 

@@ -184,6 +184,7 @@ mooncake_err mc_metrics_clients(struct mc_metrics_page *page, struct mc_buf *out
 {
     static const char age[] = "mooncake_master_client_last_ping_age_seconds";
     static const char expired[] = "mooncake_master_client_expired_total";
+    static const char fallback[] = "mooncake_master_transport_fallback_total";
     const struct mc_core_metrics *metrics = mc_core_metrics(page->master->core);
     const char *pair[3];
     unsigned i;
@@ -193,6 +194,15 @@ mooncake_err mc_metrics_clients(struct mc_metrics_page *page, struct mc_buf *out
                                     "Clients and stores that were given up, by cause"));
         MC_TRY(mc_metric_print_u64(out, expired, mc_metrics_label(pair, "cause", "silence"),
                                    mc_counter_get(&metrics->expired_members)));
+        MC_TRY(mc_metric_print_head(out, fallback, "counter",
+                                    "Transfers of clients that went on over another transport, as "
+                                    "they tell, by the one that gave way"));
+        MC_TRY(mc_metric_print_u64(out, fallback, mc_metrics_label(pair, "reason", "rdma"),
+                                   mc_counter_get(&metrics->rdma_fallbacks)));
+        MC_TRY(mc_metric_print_u64(out, fallback, mc_metrics_label(pair, "reason", "shm"),
+                                   mc_counter_get(&metrics->shm_fallbacks)));
+        MC_TRY(mc_metric_print_u64(out, fallback, mc_metrics_label(pair, "reason", "other"),
+                                   mc_counter_get(&metrics->other_fallbacks)));
         MC_TRY(
             mc_metric_print_head(out, age, "gauge", "Time since a client's or store's last ping"));
     }

@@ -16,9 +16,11 @@ struct mc_member {
     char *host, *program; /* owned */
     uint32_t role;        /* mc_role */
     uint32_t segments_count;
-    struct mc_list segments; /* mc_segment.member_node */
-    struct mc_list node;     /* in mc_members.by_ping */
-    uint64_t seq;            /* in the roster */
+    struct mc_list segments;      /* mc_segment.member_node */
+    struct mc_list node;          /* in mc_members.by_ping */
+    uint64_t seq;                 /* in the roster */
+    bool counts_known;            /* it has told its counts before */
+    struct mc_ping_counts counts; /* the last it told */
 };
 
 struct mc_members {

@@ -272,6 +272,9 @@ static void ping(struct mc_store *store, bool leaving, uint32_t timeout_ms,
         }
     }
     request.mount_ids = mount_ids;
+    if (store->counts != NULL) {
+        store->counts(store->counts_arg, &request.counts);
+    }
     prepare_call(store, &store->ping, timeout_ms, done);
     start_call(store, &store->ping, MC_METHOD_PING, &request, &store->ping_reply);
 }

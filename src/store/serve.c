@@ -30,6 +30,8 @@ static mooncake_err copy_options(struct mc_store *store, const struct mc_store_o
     MC_TRY(copy_text(options->data_address, &store->data_address));
     MC_TRY(copy_text(options->advertise_host, &store->advertise_host));
     store->role = options->role;
+    store->counts = options->counts;
+    store->counts_arg = options->counts_arg;
     store->client_id = options->client_id;
     store->on_state = options->on_state;
     store->arg = options->arg;

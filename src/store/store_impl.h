@@ -36,6 +36,8 @@ struct mc_store {
     char *master, *program, *host, *data_address, *advertise_host; /* owned */
     char name[MC_SEGMENT_NAME_LEN_MAX + 1];
     enum mc_role role;
+    void (*counts)(void *arg, struct mc_ping_counts *out); /* NULL: none */
+    void *counts_arg;
     uint64_t client_id;
     void (*on_state)(void *arg, enum mc_store_state state, mooncake_err err);
     void *arg;

@@ -58,6 +58,11 @@ struct mc_store_options {
     enum mc_rdma_policy rdma;
     const char *rdma_devices, *rdma_gid_index;
 
+    /* Optional: what a client around this core has counted, told with each ping. On the loop's
+     * thread. */
+    void (*counts)(void *arg, struct mc_ping_counts *out);
+    void *counts_arg; /* lives as long as the store */
+
     uint32_t poll_us;
     uint32_t connect_timeout_ms;
 

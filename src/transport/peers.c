@@ -2,6 +2,7 @@
 #include "transport/peers.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +19,13 @@ struct entry {
     bool fallback_logged;
 };
 
+/* Which transport gave way. */
+#define FALLBACK_KINDS 3u
+static const char *const fallback_kinds[FALLBACK_KINDS - 1] = {"rdma", "shm"};
+
 struct mc_peers {
     pthread_mutex_t mutex;
+    _Atomic uint64_t fallbacks[FALLBACK_KINDS]; /* the last is of all others */
     struct mc_list buckets[BUCKETS];
     struct mc_list all;
     size_t count;
@@ -125,12 +131,29 @@ void mc_peers_note_op(struct mc_peers *peers, const char *name, const char *kind
     unlock(peers);
 }
 
+static unsigned fallback_kind(const char *from)
+{
+    unsigned kind = 0;
+
+    while (kind + 1 < FALLBACK_KINDS && (from == NULL || strcmp(fallback_kinds[kind], from) != 0)) {
+        kind++;
+    }
+    return kind;
+}
+
+uint64_t mc_peers_fallbacks(const struct mc_peers *peers, const char *from)
+{
+    return atomic_load_explicit(&peers->fallbacks[fallback_kind(from)], memory_order_relaxed);
+}
+
 void mc_peers_note_fallback(struct mc_peers *peers, const char *name, const char *from,
                             const char *to)
 {
     struct entry *entry = lock_entry(peers, name);
     bool first;
 
+    (void)atomic_fetch_add_explicit(&peers->fallbacks[fallback_kind(from)], 1,
+                                    memory_order_relaxed);
     if (entry == NULL) {
         return;
     }

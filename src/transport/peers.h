@@ -53,6 +53,9 @@ void mc_peers_note_op(struct mc_peers *peers, const char *name, const char *kind
  * is logged, and again the first one after @p from has worked. */
 void mc_peers_note_fallback(struct mc_peers *peers, const char *name, const char *from,
                             const char *to);
+/** Ops that have gone on over another transport than @p from ("rdma", "shm"; NULL: any other), all
+ * peers together, also those that are gone. Any thread. */
+uint64_t mc_peers_fallbacks(const struct mc_peers *peers, const char *from);
 void mc_peers_note_path(struct mc_peers *peers, const char *name, const struct mc_peer_path *path);
 void mc_peers_note_connections(struct mc_peers *peers, const char *name, int change);
 void mc_peers_note_retry(struct mc_peers *peers, const char *name);

@@ -245,6 +245,10 @@ mooncake_err mc_ping_encode_request(const void *message, struct mc_buf *out)
     pb.mount_id = mc_codec_unconst(request->mount_ids);
     pb.n_mount_id = request->count;
     pb.leaving = request->leaving;
+    pb.read_failovers = request->counts.read_failovers;
+    pb.rdma_fallbacks = request->counts.rdma_fallbacks;
+    pb.shm_fallbacks = request->counts.shm_fallbacks;
+    pb.other_fallbacks = request->counts.other_fallbacks;
     return mc_codec_pack(&pb.base, out);
 }
 
@@ -262,7 +266,11 @@ mooncake_err mc_ping_decode_request(const uint8_t *body, size_t len, struct mc_a
                                         .program = pb->program,
                                         .mount_ids = pb->mount_id,
                                         .count = pb->n_mount_id,
-                                        .leaving = pb->leaving};
+                                        .leaving = pb->leaving,
+                                        .counts = {.read_failovers = pb->read_failovers,
+                                                   .rdma_fallbacks = pb->rdma_fallbacks,
+                                                   .shm_fallbacks = pb->shm_fallbacks,
+                                                   .other_fallbacks = pb->other_fallbacks}};
     return check_ping(request);
 }
 

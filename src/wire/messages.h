@@ -188,6 +188,12 @@ struct mc_ping_request {
     const uint64_t *mount_ids;
     size_t count;
     bool leaving;
+    /* What the sender has counted in its life, for the pool's sums. */
+    struct mc_ping_counts {
+        uint64_t read_failovers; /* reads that went on with another copy */
+        uint64_t rdma_fallbacks, shm_fallbacks,
+            other_fallbacks; /* by the transport that gave way */
+    } counts;
 };
 
 struct mc_ping_reply {

@@ -293,6 +293,44 @@ static void members__clients_are_listed_with_the_age_of_their_ping(void **state)
     pool_close(&pool);
 }
 
+static mooncake_err ping_counts(struct pool *pool, uint64_t client_id, uint64_t failovers,
+                                uint64_t shm)
+{
+    struct mc_ping_request const ping = {
+        .client_id = client_id,
+        .role = MC_ROLE_CLIENT,
+        .counts = {.read_failovers = failovers, .shm_fallbacks = shm},
+    };
+    struct mc_ping_reply reply;
+
+    return mc_core_ping(pool->core, &ping, &pool->arena, &reply);
+}
+
+static void members__what_clients_count_is_summed_once(void **state)
+{
+    const struct mc_core_metrics *m;
+    struct pool pool;
+
+    (void)state;
+    pool_options(&pool);
+    pool_open(&pool);
+    m = mc_core_metrics(pool.core);
+    assert_int_equal(ping_counts(&pool, 1, 1000, 7), MOONCAKE_OK); /* where it stands */
+    assert_int_equal(ping_counts(&pool, 2, 0, 0), MOONCAKE_OK);
+    assert_int_equal(mc_counter_get(&m->read_failover), 0);
+    assert_int_equal(ping_counts(&pool, 1, 1003, 7), MOONCAKE_OK);
+    assert_int_equal(ping_counts(&pool, 2, 2, 1), MOONCAKE_OK);
+    assert_int_equal(ping_counts(&pool, 2, 2, 1), MOONCAKE_OK); /* the same again */
+    assert_int_equal(mc_counter_get(&m->read_failover), 5);
+    assert_int_equal(mc_counter_get(&m->shm_fallbacks), 1);
+    assert_int_equal(mc_counter_get(&m->rdma_fallbacks), 0);
+    assert_int_equal(ping_counts(&pool, 2, 1, 0), MOONCAKE_OK); /* less: nonsense, adds nothing */
+    assert_int_equal(mc_counter_get(&m->read_failover), 5);
+    assert_int_equal(ping_counts(&pool, 2, UINT64_MAX, 0), MOONCAKE_OK);
+    assert_int_equal(mc_counter_get(&m->read_failover), 5 + (1u << 30));
+    pool_close(&pool);
+}
+
 /* ---- options ------------------------------------------------------------------------------- */
 
 static void members__options_out_of_range_are_refused_by_name(void **state)
@@ -342,6 +380,7 @@ int main(void)
         cmocka_unit_test(members__many_join_at_once_and_die_at_once),
         cmocka_unit_test(members__too_many_are_refused_and_those_known_stay),
         cmocka_unit_test(members__clients_are_listed_with_the_age_of_their_ping),
+        cmocka_unit_test(members__what_clients_count_is_summed_once),
         cmocka_unit_test(members__options_out_of_range_are_refused_by_name),
     };
 

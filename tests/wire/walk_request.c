@@ -174,6 +174,10 @@ static void walk_ping(struct walk *walk, struct mc_ping_request *request)
     walk_count_of(walk, &request->count, MC_SEGMENTS_PER_STORE_MAX);
     walk_numbers_of(walk, &request->mount_ids, request->count);
     walk_flag(walk, &request->leaving);
+    walk_u64(walk, &request->counts.read_failovers);
+    walk_u64(walk, &request->counts.rdma_fallbacks);
+    walk_u64(walk, &request->counts.shm_fallbacks);
+    walk_u64(walk, &request->counts.other_fallbacks);
 }
 
 static void walk_list_keys(struct walk *walk, struct mc_list_keys_request *request)
