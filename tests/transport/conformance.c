@@ -449,6 +449,9 @@ static void transport__counts_what_it_moved(void **state)
     assert_int_equal(mc_counter_get(&stats->failures), 1);
 }
 
+/* Of some dozens of reads; an emulated machine needs it. */
+#define OVERWRITING_SECONDS 120u
+
 /* Write alternating versions of the whole extent, for ever, with no regard to readers. In a process
  * of its own: a thread here would be a data race by intent. Pinned memory (f->out) may be missing
  * there, and nothing of the test's may be closed there, whatever goes wrong. */
@@ -464,7 +467,7 @@ static pid_t start_overwriter(const struct rig_segment *segment, const struct mc
     }
     (void)signal(SIGSEGV, SIG_DFL);
     (void)signal(SIGBUS, SIG_DFL);
-    (void)alarm(60);
+    (void)alarm(2 * OVERWRITING_SECONDS);
     bytes = malloc(extent->payload_len);
     for (uint64_t seed = 0; bytes != NULL; seed = 1 - seed) {
         struct iovec iov = {.iov_base = bytes, .iov_len = extent->payload_len};
@@ -486,7 +489,7 @@ static void read__of_what_is_being_overwritten_is_never_ok_and_wrong(void **stat
     struct mc_extent_ref extent = rig_extent(&f->segment, 0, len, 1);
     unsigned good = 0;
     unsigned torn = 0;
-    uint64_t until_ns = mc_monotonic_ns() + RIG_WAIT_NS;
+    uint64_t until_ns = mc_monotonic_ns() + OVERWRITING_SECONDS * MC_NS_PER_S;
     pid_t pid;
 
     put(f, &extent, 0);
