@@ -108,6 +108,10 @@ typedef struct mooncake_client_options {
     /** TCP connections to one store, at most, of each call that runs at a time (4). Large values
      * move in parts over all of them; idle ones are closed after a minute. */
     uint32_t tcp_connections;
+    /** Threads of this client that help calls with large batches of copies from and to memory of
+     * this host (a quarter of the CPUs that this process may use, 4 at most: none on small
+     * machines). 0: a call does all on its own thread. They are made when first of use. */
+    uint32_t copy_threads;
 } mooncake_client_options;
 
 /**
@@ -364,7 +368,7 @@ MOONCAKE_API mooncake_err mooncake_batch_put_pieces(mooncake_client *client,
 /**
  * Read many values into the caller's memory: as mooncake_get_into(), each item judged alone.
  *
- * @param data      receives the values, one an item
+ * @param data      receives the values, one an item; no two overlap, as several arrive at a time
  * @param caps      bytes there, one an item
  * @param out_lens  as out_len of mooncake_get_into(), one an item; NULL allowed
  */

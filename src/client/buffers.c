@@ -12,6 +12,7 @@ void mc_client_transport_options(const struct mooncake_client *client,
     *out = (struct mc_transport_options){
         .memreg = client->memreg,
         .peers = client->peers,
+        .copiers = client->copiers,
         .rdma_devices = client->rdma_devices,
         .rdma_gid_index = client->rdma_gid_index,
         .rdma_poll = client->rdma_poll,

@@ -1,5 +1,6 @@
 /* Opening and closing a client, its options, and what a fork does to it. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #define ENGINES_MAX 1024u
 #define POLL_US_MAX 1000000u
 #define TCP_CONNECTIONS_MAX 64u
+#define COPY_THREADS_DEFAULT_MAX 4
 #define GRACE_MS_MAX (7u * 24u * 3600u * 1000u)
 #define PROGRAM_LEN_MAX 100
 
@@ -46,6 +48,16 @@ uint64_t mc_fork_generation(void)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
+/* One in four: the others have engines, and models, to run. A helper that must wait for a processor
+ * keeps its call waiting, so a machine of two or three has none to spare. */
+static uint32_t default_copy_threads(void)
+{
+    cpu_set_t cpus;
+    int count = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+
+    return (uint32_t)(count / 4 < COPY_THREADS_DEFAULT_MAX ? count / 4 : COPY_THREADS_DEFAULT_MAX);
+}
+
 void mooncake_client_options_init_sized(mooncake_client_options *options, size_t size)
 {
     const mooncake_client_options defaults = {
@@ -57,6 +69,7 @@ void mooncake_client_options_init_sized(mooncake_client_options *options, size_t
         .poll_us = 50,
         .reuse_descriptors = true,
         .tcp_connections = 4,
+        .copy_threads = default_copy_threads(),
     };
 
     mc_api_init_options(options, size, &defaults, sizeof(defaults));
@@ -108,6 +121,7 @@ static mooncake_err read_options(const mooncake_client_options *given, mooncake_
     MC_TRY(check_range("engines_max", out->engines_max, 1, ENGINES_MAX));
     MC_TRY(check_range("poll_us", out->poll_us, 0, POLL_US_MAX));
     MC_TRY(check_range("tcp_connections", out->tcp_connections, 1, TCP_CONNECTIONS_MAX));
+    MC_TRY(check_range("copy_threads", out->copy_threads, 0, MC_DIRECT_POOL_THREADS_MAX));
     MC_TRY(check_range("verify", (uint64_t)out->verify, 0, MOONCAKE_VERIFY_NONE));
     if (out->rdma_completion != NULL && strcmp(out->rdma_completion, "event") != 0 &&
         strcmp(out->rdma_completion, "poll") != 0) {
@@ -219,6 +233,10 @@ static mooncake_err init_parts(mooncake_client *client, const mooncake_client_op
     };
     MC_TRY(mc_memreg_create(&client->memreg));
     MC_TRY(mc_peers_create(&client->peers));
+    if (options->copy_threads > 0) {
+        MC_TRY(
+            mc_direct_pool_create(options->copy_threads, MC_DIRECT_POOL_LEN_MIN, &client->copiers));
+    }
     mc_client_transport_options(client, &client->engines.options.transports);
     return MOONCAKE_OK;
 }
@@ -294,6 +312,7 @@ static void free_client(mooncake_client *client)
     mc_session_close(&client->session);
     mc_shm_map_sweep(); /* what was lent of the segment that is gone now is its viewers' alone */
     mc_engine_pool_fini(&client->engines);
+    mc_direct_pool_destroy(&client->copiers);
     if (client->memreg != NULL) {
         mc_memreg_destroy(&client->memreg);
     }

@@ -11,6 +11,7 @@
 #include "client/session.h"
 #include "client/suspects.h"
 #include "mooncake/client.h"
+#include "transport/direct_pool.h"
 #include "transport/extent.h"
 #include "transport/memreg.h"
 #include "transport/peers.h"
@@ -51,8 +52,9 @@ struct mooncake_client {
     struct mc_suspects suspects;
     struct mc_client_counters counters;
     struct mc_known known;
-    struct mc_memreg *memreg; /* owned */
-    struct mc_peers *peers;   /* owned */
+    struct mc_memreg *memreg;       /* owned */
+    struct mc_peers *peers;         /* owned */
+    struct mc_direct_pool *copiers; /* owned; NULL: none */
 
     struct mc_shm_map *pool;    /* held; NULL: none. See thin.h */
     _Atomic uint64_t pool_used; /* bytes handed out, whole pages */

@@ -8,7 +8,9 @@
  *   link is gone; when it fails the ops end with ERPC, so that another transport takes them, and
  * the link stays for a while as the memory of the failure.
  * - Ops with a mapping are queued by submit and done by flush, in slices of SLICE_LEN bytes, so
- *   that deadlines are looked at during a batch of gigabytes.
+ *   that deadlines are looked at during a batch of gigabytes. Threads may help with a slice
+ *   (direct_pool.h), which is then longer by as much; an op is one thread's, as its checksum goes
+ *   from the first byte to the last.
  * - Bytes written into the memory of a store that has died are nobody's. So a slice counts only if
  *   the store was alive after its last byte: writes of a slice that was not are ERPC.
  */
@@ -23,6 +25,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/direct.h"
+#include "transport/direct_pool.h"
 #include "transport/shm_ask.h"
 #include "transport/shm_map.h"
 #include "transport/shm_wire.h"
@@ -38,8 +41,9 @@
 struct shm {
     struct mc_transport transport; /* first */
     struct mc_transport_stats stats;
-    struct mc_list links;  /* of struct link */
-    struct mc_list queued; /* of struct mc_xfer_op: their mount is mapped */
+    struct mc_list links;           /* of struct link */
+    struct mc_list queued;          /* of struct mc_xfer_op: their mount is mapped */
+    struct mc_direct_pool *copiers; /* borrowed; NULL: none */
     unsigned links_count;
     uint32_t handshake_ms;
     struct mc_post more; /* runs the next slice */
@@ -109,13 +113,43 @@ static mooncake_err copy(const struct mc_shm_map *map, const struct mc_xfer_op *
     return MOONCAKE_OK;
 }
 
+/* The ops of a slice, for whoever copies. */
+struct copy_job {
+    const struct mc_shm_map *map;
+    struct mc_xfer_op *ops[SLICE_OPS_MAX];
+};
+
+static void copy_piece(void *arg, size_t piece)
+{
+    struct copy_job *job = arg;
+
+    job->ops[piece]->err = copy(job->map, job->ops[piece]);
+}
+
+static void copy_slice(struct shm *shm, const struct mc_shm_map *map, struct mc_list *slice)
+{
+    struct copy_job job = {.map = map};
+    size_t count = 0;
+    uint64_t len = 0;
+
+    mc_list_for_each (node, slice) {
+        struct mc_xfer_op *op = MC_CONTAINER_OF(node, struct mc_xfer_op, node);
+
+        MC_ASSERT(count < SLICE_OPS_MAX);
+        job.ops[count++] = op;
+        len += op->extent.payload_len;
+    }
+    mc_direct_pool_run(shm->copiers, copy_piece, &job, count, len);
+}
+
 /* Take the next ops of one mount, up to a slice's worth, from the queue into @p slice. */
 static void cut_slice(struct shm *shm, struct mc_list *slice)
 {
     uint64_t mount_id = mc_list_first(&shm->queued, struct mc_xfer_op, node)->extent.mount_id;
+    const uint64_t enough = SLICE_LEN * mc_direct_pool_width(shm->copiers);
     uint64_t bytes = 0;
 
-    for (unsigned n = 0; n < SLICE_OPS_MAX && bytes < SLICE_LEN; n++) {
+    for (unsigned n = 0; n < SLICE_OPS_MAX && bytes < enough; n++) {
         struct mc_xfer_op *op = mc_list_first(&shm->queued, struct mc_xfer_op, node);
 
         if (mc_list_empty(&shm->queued) || op->extent.mount_id != mount_id) {
@@ -168,11 +202,7 @@ static void run_slice(struct shm *shm)
         }
         return;
     }
-    mc_list_for_each (node, &slice) {
-        struct mc_xfer_op *op = MC_CONTAINER_OF(node, struct mc_xfer_op, node);
-
-        op->err = copy(map, op);
-    }
+    copy_slice(shm, map, &slice);
     if (!mc_shm_map_is_alive(map)) {
         mc_shm_map_drop(map);
         mc_list_for_each (node, &slice) {
@@ -462,6 +492,7 @@ static mooncake_err shm_open_instance(struct mc_loop *loop,
     shm->transport.loop = loop;
     shm->handshake_ms = options->connect_timeout_ms < HANDSHAKE_MS_MAX ? options->connect_timeout_ms
                                                                        : HANDSHAKE_MS_MAX;
+    shm->copiers = options->copiers;
     shm->more.run = on_more;
     mc_list_init(&shm->links);
     mc_list_init(&shm->queued);

@@ -75,6 +75,7 @@ enum mc_transport_caps {
     MC_TRANSPORT_LENDS = 4,            /* can lend payloads in place */
 };
 
+struct mc_direct_pool;
 struct mc_memreg;
 struct mc_peers;
 
@@ -84,8 +85,9 @@ struct mc_transport_options {
     uint32_t connections_max; /* to one peer, of one instance */
     uint32_t tcp_part_len;    /* of tcp: bytes that a large op is cut into; 0: the default */
 
-    struct mc_memreg *memreg; /* ranges the caller has registered; NULL: none */
-    struct mc_peers *peers;   /* what is told about peers goes here; NULL: nowhere */
+    struct mc_memreg *memreg;       /* ranges the caller has registered; NULL: none */
+    struct mc_peers *peers;         /* what is told about peers goes here; NULL: nowhere */
+    struct mc_direct_pool *copiers; /* of shm: threads that help; NULL: none */
 
     /* Of rdma; 0 or NULL is the default. Texts are borrowed until the instance is closed. */
     const char *rdma_devices;      /* "mlx5_0,mlx5_1:2"; all that have a routable GID */

@@ -23,6 +23,14 @@ static void open__names_the_option_that_is_out_of_range(void **state)
     assert_int_equal(mooncake_client_open(&options, &client), MOONCAKE_EINVAL);
     assert_non_null(strstr(mooncake_last_error(), "engines_max"));
     mooncake_client_options_init(&options);
+    options.tcp_connections = 0;
+    assert_int_equal(mooncake_client_open(&options, &client), MOONCAKE_EINVAL);
+    assert_non_null(strstr(mooncake_last_error(), "tcp_connections"));
+    mooncake_client_options_init(&options);
+    options.copy_threads = 65;
+    assert_int_equal(mooncake_client_open(&options, &client), MOONCAKE_EINVAL);
+    assert_non_null(strstr(mooncake_last_error(), "copy_threads"));
+    mooncake_client_options_init(&options);
     options.segment_size = 1;
     assert_int_equal(mooncake_client_open(&options, &client), MOONCAKE_EINVAL);
     assert_non_null(strstr(mooncake_last_error(), "segment_size"));

@@ -1,9 +1,12 @@
 /* Values of every kind through a real pool. */
 #include "integration/harness.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "mooncake/admin.h"
 
@@ -100,6 +103,102 @@ static void value__beyond_31_bits_comes_back(void **state)
     free(out);
 }
 
+#define MANY 12u
+#define MANY_LEN ((size_t)1 << 20)
+
+/* Threads of this process that help to copy. */
+static unsigned count_copiers(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    unsigned count = 0;
+
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        char path[300], name[16] = "";
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+        file = fopen(path, "r");
+        if (file != NULL) {
+            (void)!fgets(name, sizeof(name), file);
+            (void)fclose(file);
+            count += strncmp(name, "mc-copy-", 8) == 0 ? 1 : 0;
+        }
+    }
+    (void)closedir(dir);
+    return count;
+}
+
+static bool no_copiers(void *arg)
+{
+    (void)arg;
+    return count_copiers() == 0;
+}
+
+/* The child of a fork has none of the threads: it must be told, and its end must not wait. */
+static void expect_harmless_fork(mooncake_client *client, const char *key, void *data)
+{
+    pid_t child = fork();
+    int status = -1;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool told = mooncake_get_into(client, key, data, MANY_LEN, 0, NULL) != MOONCAKE_OK;
+
+        mooncake_client_close(client);
+        _exit(told ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void batch__of_large_values_is_copied_by_threads_that_end_with_the_client(void **state)
+{
+    uint8_t *in = malloc(MANY * MANY_LEN), *out = malloc(MANY * MANY_LEN);
+    char names[MANY][16];
+    const char *keys[MANY];
+    const void *from[MANY];
+    void *to[MANY];
+    uint64_t lens[MANY], got[MANY];
+    mooncake_err results[MANY];
+    mooncake_client_options options;
+    mooncake_client *client = NULL;
+
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "many-%u", i);
+        keys[i] = names[i];
+        from[i] = in + i * MANY_LEN;
+        to[i] = out + i * MANY_LEN;
+        lens[i] = MANY_LEN - i;
+        fill(in + i * MANY_LEN, lens[i], i);
+    }
+    mooncake_client_options_init(&options);
+    options.master = scene.pool.master_address;
+    options.transport = scene.pool.transport;
+    options.tool = true;
+    options.copy_threads = 2;
+    assert_int_equal(mooncake_client_open(&options, &client), MOONCAKE_OK);
+    assert_int_equal(count_copiers(), 0);
+    assert_int_equal(mooncake_batch_put(client, keys, from, lens, MANY, NULL, 0, results),
+                     MOONCAKE_OK);
+    assert_int_equal(mooncake_batch_get_into(client, keys, to, lens, MANY, 0, results, got),
+                     MOONCAKE_OK);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_int_equal(results[i], MOONCAKE_OK);
+        assert_int_equal(got[i], lens[i]);
+        assert_true(is_filled(to[i], lens[i], i));
+    }
+    if (scene.pool.transport == NULL) { /* by shared memory */
+        assert_int_equal(count_copiers(), 2);
+    }
+    expect_harmless_fork(client, keys[0], out);
+    mooncake_client_close(client);
+    assert_true(wait_until(no_copiers, NULL, 20));
+    free(in);
+    free(out);
+}
+
 static void put__of_more_than_the_pool_holds_is_refused_and_harms_nobody(void **state)
 {
     mooncake_piece pieces[2];
@@ -180,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(value__of_every_size_comes_back),
+        cmocka_unit_test(batch__of_large_values_is_copied_by_threads_that_end_with_the_client),
         cmocka_unit_test(value__beyond_31_bits_comes_back),
         cmocka_unit_test(put__of_more_than_the_pool_holds_is_refused_and_harms_nobody),
         cmocka_unit_test(remove__respects_leases_unless_forced),

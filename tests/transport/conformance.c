@@ -2,7 +2,8 @@
  * One suite for every kind of transport; built once per kind, with MC_TEST_KIND naming it. The
  * store is in this process, because then all kinds reach it.
  *
- * tcp is built twice, the second time with small parts over several connections.
+ * tcp is built twice, the second time with small parts over several connections; so is shm, the
+ * second time with threads that help to copy.
  * rdma is built three times: over the fake verbs with registered memory, the same through staging,
  * and over the devices of this machine. There the environment says which belong to the store
  * (MC_TEST_RDMA_STORE) and which to the client (MC_TEST_RDMA_CLIENT); without any the suite is
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "transport/direct_pool.h"
 #include "transport/memreg.h"
 #include "transport/shm_map.h"
 #include "transport/tcp_frame.h"
@@ -51,6 +53,12 @@ static void fake_verbs_uninstall(void)
 #define PART_LEN 0u /* the default */
 #endif
 
+#ifdef MC_TEST_HELPED
+#define HELPERS 2u
+#else
+#define HELPERS 0u
+#endif
+
 static bool is_kind(const char *kind)
 {
     return strcmp(MC_TEST_KIND, kind) == 0;
@@ -63,6 +71,7 @@ struct fixture {
     char shm_dir[32];
     struct mc_rdma_server *rdma_server; /* NULL but for rdma */
     struct mc_memreg *memreg;
+    struct mc_direct_pool *copiers;
     struct rig_engine engine;
     uint8_t *out, *in; /* LARGE_LEN bytes each */
 };
@@ -99,6 +108,10 @@ static int open_fixture(void **state)
     assert_non_null(f);
     transport.connections_max = CONNECTIONS;
     transport.tcp_part_len = PART_LEN;
+    if (HELPERS > 0) {
+        assert_int_equal(mc_direct_pool_create(HELPERS, 1, &f->copiers), MOONCAKE_OK);
+        transport.copiers = f->copiers;
+    }
     f->out = malloc(LARGE_LEN);
     f->in = malloc(LARGE_LEN);
     assert_non_null(f->out);
@@ -133,6 +146,7 @@ static int close_fixture(void **state)
     mc_mount_drop(f->segment.mount.mount_id);
     mc_rdma_server_close(&f->rdma_server);
     mc_memreg_destroy(&f->memreg);
+    mc_direct_pool_destroy(&f->copiers);
     if (is_kind("rdma")) {
         fake_verbs_uninstall();
     }

@@ -139,7 +139,7 @@ static const struct mc_command commands[] = {
      "the rate over that of a raw loopback TCP stream, \"x trip\" the median over a raw 1-byte\n"
      "TCP round trip between two processors whose ends sleep, both measured in the same run;\n"
      "\"x two\" is for a stream over two connections,\n"
-     "as many as a client has to one store. Puts go to space that was used before: the\n"
+     "where a client may have --tcp-connections. Puts go to space that was used before: the\n"
      "first use of memory is the kernel's time. What was put is removed again. \"x ask\", for "
      "gets\n"
      "of 1 MiB one at a time, is the median over that of a raw request for 1 MiB and one trip.\n"

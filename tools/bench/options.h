@@ -26,7 +26,7 @@ struct mc_list {
 struct mc_bench_options {
     /* of every command that talks to a pool */
     const char *master, *transport, *verify;
-    uint64_t timeout_ms, seed, poll_us;
+    uint64_t timeout_ms, seed, poll_us, tcp_connections, copy_threads;
     bool json, no_limits;
     /* replay */
     const char *trace, *prefix;

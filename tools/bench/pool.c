@@ -49,6 +49,8 @@ bool mc_pool_open(const struct mc_bench_options *options, mooncake_client **out_
     client.transport = options->transport;
     client.timeout_ms = (uint32_t)options->timeout_ms;
     client.poll_us = (uint32_t)options->poll_us;
+    client.tcp_connections = (uint32_t)options->tcp_connections;
+    client.copy_threads = (uint32_t)options->copy_threads;
     if (client.connect_timeout_ms > client.timeout_ms) {
         client.connect_timeout_ms = client.timeout_ms;
     }
