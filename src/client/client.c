@@ -168,12 +168,12 @@ static mooncake_err copy_text(const char *text, size_t len_max, char **out)
 /* "host" gets the master's usual port. */
 static mooncake_err copy_master(const char *text, char **out)
 {
-    char host[MC_ADDR_LEN_MAX + 1], address[MC_ADDR_LEN_MAX + 16], why[200];
+    char host[MC_ADDR_LEN_MAX + 1], address[MC_ADDR_LEN_MAX + 16], why[400];
     uint16_t port;
 
     if (mc_parse_address(text, MASTER_PORT, host, sizeof(host), &port) != MOONCAKE_OK) {
         (void)snprintf(why, sizeof(why), "%s", mooncake_last_error());
-        return mc_err_set(MOONCAKE_EINVAL, "master: \"%s\": %s; write host:port", text, why);
+        return mc_err_set(MOONCAKE_EINVAL, "master: %s", why); /* names the text */
     }
     (void)snprintf(address, sizeof(address), strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
                    (unsigned)port);

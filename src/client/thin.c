@@ -148,8 +148,7 @@ mooncake_err mc_thin_attach(mooncake_client *client, mooncake_client_options *op
 
     if (mc_parse_address(options->server, SERVER_PORT, host, sizeof(host), &port) != MOONCAKE_OK) {
         (void)snprintf(why, sizeof(why), "%s", mooncake_last_error());
-        return mc_err_set(MOONCAKE_EINVAL, "server: \"%.200s\": %s; write host:port",
-                          options->server, why);
+        return mc_err_set(MOONCAKE_EINVAL, "server: %s", why); /* names the text */
     }
     (void)snprintf(address, sizeof(address), strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
                    (unsigned)port);

@@ -286,7 +286,12 @@ class OutOfReach(OnePool):
         self.assertIn(json.loads(out)["error"]["name"], ("ERPC", "ETIMEDOUT"))
 
     def test_nobody_listens(self):
-        self.assert_unreachable(f"127.0.0.1:{free_port()}")
+        self.assert_unreachable(f"127.0.0.1:{free_port()}", "nothing listens there",
+                                "the master is down, or its RPC port is another one")
+
+    def test_a_name_that_nobody_knows(self):
+        self.assert_unreachable("no-such-host.invalid:50051", "cannot resolve the host name of",
+                                "that host's name is not known here")
 
     def test_the_metrics_port(self):
         started = time.monotonic()
@@ -330,11 +335,13 @@ class OutOfReach(OnePool):
             self.assert_unreachable(f"127.0.0.1:{silent.getsockname()[1]}")
 
     def test_no_address(self):
-        for address in ("127.0.0.1:notaport", "127.0.0.1:70000", ":"):
+        self.assertIn("--master: is empty", run("", "--master=", "status")[2])
+        for address in ("127.0.0.1:notaport", "127.0.0.1:70000", ":", "http://host:1", "::1:50051"):
             status, out, err = run(address, "status")
             self.assertEqual((status, out), (2, b""), (address, err))
             self.assertIn("[EINVAL -600]", err)
             self.assertIn("(address from environment MOONCAKE_MASTER)", err)
+            self.assertEqual(err.count(f'"{address}"'), 1, err)
 
     def test_a_store_that_died(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:

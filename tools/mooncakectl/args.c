@@ -298,9 +298,9 @@ static enum mc_exit check(const struct mc_ctl *ctl, const struct mc_command *com
     }
     if (ctl->words_count < command->words_min || ctl->words_count > command->words_max) {
         return mc_fail_plain(ctl, MC_EXIT_USAGE,
-                             "%s: too %s words: it is used as: mooncakectl %s %s", command->name,
+                             "%s: too %s words: it is used as: mooncakectl %s%s%s", command->name,
                              ctl->words_count < command->words_min ? "few" : "many", command->name,
-                             command->synopsis);
+                             command->synopsis[0] != '\0' ? " " : "", command->synopsis);
     }
     return MC_EXIT_OK;
 }

@@ -132,12 +132,15 @@ enum mc_exit mc_config_find_master(struct mc_ctl *ctl)
     enum mc_exit status;
     bool found;
 
+    if (ctl->master != NULL && ctl->master[0] == '\0') {
+        return mc_fail_plain(ctl, MC_EXIT_USAGE, "--master: is empty; write HOST:PORT");
+    }
     if (ctl->master != NULL) {
         ctl->master_source = "--master";
         return MC_EXIT_OK;
     }
     ctl->master = environment("MOONCAKE_MASTER");
-    ctl->master_source = ctl->master != NULL ? "environment MOONCAKE_MASTER" : "default";
+    ctl->master_source = ctl->master != NULL ? "environment MOONCAKE_MASTER" : "the default";
     if (ctl->master != NULL) {
         return MC_EXIT_OK;
     }

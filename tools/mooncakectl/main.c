@@ -12,6 +12,19 @@
 #include "output.h"
 #include "whois.h"
 
+/* What to look at first, where the library's sentence tells it already. NULL: somebody is there. */
+static const char *why_not(const char *detail)
+{
+    if (strstr(detail, "cannot resolve") != NULL) {
+        return "that host's name is not known here: is it mistyped?";
+    }
+    if (strstr(detail, "Connection refused") != NULL) {
+        return "nothing listens there: the master is down, or its RPC port is another one (50051 "
+               "unless it was changed).";
+    }
+    return NULL;
+}
+
 static enum mc_exit open_pool(struct mc_ctl *ctl)
 {
     mooncake_client_options options;
@@ -38,11 +51,16 @@ static enum mc_exit open_pool(struct mc_ctl *ctl)
         return MC_EXIT_USAGE; /* an address that is none */
     }
     (void)mc_fail(ctl, err, "cannot reach the pool (address from %s)", ctl->master_source);
-    who = mc_who_listens(ctl->master);
+    who = why_not(mooncake_last_error());
+    if (who == NULL) {
+        who = mc_who_listens(ctl->master);
+    }
     (void)fprintf(stderr,
                   "mooncakectl: %s Name another address with --master=HOST:PORT, "
                   "MOONCAKE_MASTER or a file: mooncakectl help\n",
-                  who != NULL ? who : "is mooncake_master running, and is that its RPC address?");
+                  who != NULL ? who
+                              : "nobody answered: is mooncake_master running, and is that its "
+                                "RPC address?");
     return mc_exit_of(err);
 }
 
