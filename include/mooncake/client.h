@@ -105,8 +105,9 @@ typedef struct mooncake_client_options {
     /** Bytes of memory to share with that process, see mooncake_pool_alloc(); 0: none. Mapped at
      * once, touched as it is used. */
     uint64_t pool_size;
-    /** TCP connections to one store, at most, of each call that runs at a time (4). Large values
-     * move in parts over all of them; idle ones are closed after a minute. */
+    /** TCP connections to one store, at most, of each call that runs at a time (as many as this
+     * process may use CPUs, but 2 at least and 4 at most). Large values move in parts over all of
+     * them; idle ones are closed after a minute. */
     uint32_t tcp_connections;
     /** Threads of this client that help calls with large batches of copies from and to memory of
      * this host (a quarter of the CPUs that this process may use, 4 at most: none on small

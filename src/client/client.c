@@ -18,7 +18,6 @@
 #define ENGINES_MAX 1024u
 #define POLL_US_MAX 1000000u
 #define TCP_CONNECTIONS_MAX 64u
-#define COPY_THREADS_DEFAULT_MAX 4
 #define GRACE_MS_MAX (7u * 24u * 3600u * 1000u)
 #define PROGRAM_LEN_MAX 100
 
@@ -48,14 +47,16 @@ uint64_t mc_fork_generation(void)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-/* One in four: the others have engines, and models, to run. A helper that must wait for a processor
- * keeps its call waiting, so a machine of two or three has none to spare. */
-static uint32_t default_copy_threads(void)
+static uint32_t count_cpus(void)
 {
     cpu_set_t cpus;
-    int count = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
 
-    return (uint32_t)(count / 4 < COPY_THREADS_DEFAULT_MAX ? count / 4 : COPY_THREADS_DEFAULT_MAX);
+    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
+}
+
+static uint32_t within(uint32_t value, uint32_t min, uint32_t max)
+{
+    return value < min ? min : value > max ? max : value;
 }
 
 void mooncake_client_options_init_sized(mooncake_client_options *options, size_t size)
@@ -68,8 +69,11 @@ void mooncake_client_options_init_sized(mooncake_client_options *options, size_t
         .verify = MOONCAKE_VERIFY_FULL,
         .poll_us = 50,
         .reuse_descriptors = true,
-        .tcp_connections = 4,
-        .copy_threads = default_copy_threads(),
+        /* Beyond one for each CPU they are in each other's way: four cost puts a tenth on two. */
+        .tcp_connections = within(count_cpus(), 2, 4),
+        /* The other CPUs have engines and models to run. A helper that must wait for its CPU keeps
+         * its call waiting, so a machine of two or three has none to spare. */
+        .copy_threads = within(count_cpus() / 4, 0, 4),
     };
 
     mc_api_init_options(options, size, &defaults, sizeof(defaults));

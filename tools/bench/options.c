@@ -20,7 +20,7 @@ static const struct mc_arg pool_args[] = {
      "what the client library proves; bytes are compared here in any case", 0, 0},
     {"poll-us", MC_ARG_NUMBER, OPTION(poll_us), "50", "N",
      "microseconds that a waiting call polls before it sleeps", 0, 1000000},
-    {"tcp-connections", MC_ARG_NUMBER, OPTION(tcp_connections), "4", "N",
+    {"tcp-connections", MC_ARG_NUMBER, OPTION(tcp_connections), "2", "N",
      "TCP connections of each thread to one store, at most", 1, 64},
     {"copy-threads", MC_ARG_NUMBER, OPTION(copy_threads), "0", "N",
      "threads that help to copy large batches within the host", 0, 64},
