@@ -51,7 +51,7 @@
  * Of one such thread: requests on their way to the other, bytes decoded from them, bytes of answers
  * on their way back; at any of these the thread stops reading, or the other stops answering. */
 #define MC_IO_THREADS_MAX 16u
-#define MC_RPC_AWAY_MAX 1024u
+#define MC_RPC_AWAY_MAX 512u
 #define MC_RPC_AWAY_TOTAL_MAX ((size_t)64 << 20)
 
 /* Bytes of the requests of one connection that are on their way: beyond this it is not read from.

@@ -16,7 +16,7 @@
 
 /* What the core does for one front before others have their turn. */
 #define BURST_MAX 64u
-#define BURST_BYTES_MAX ((size_t)1 << 20)
+#define BURST_BYTES_MAX ((size_t)4 << 20)
 /* Answers go back after so many, so that the first need not wait for the last. */
 #define ANSWERS_MAX 16u
 

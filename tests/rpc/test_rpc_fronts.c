@@ -17,7 +17,7 @@
 #include "rpc/rpc_fronts.h"
 
 #define FRONTS_MAX 3u
-#define KEPT_TASKS_MAX 64u
+#define KEPT_TASKS_MAX MC_RPC_AWAY_MAX
 
 struct scene;
 
@@ -146,6 +146,12 @@ static void scene_fini(struct scene *s)
     assert_int_equal(mc_mem_live_count(), 0);
 }
 
+static void end_with(struct scene *s, int fd)
+{
+    (void)close(fd);
+    scene_fini(s);
+}
+
 static int connect_and_hello(struct scene *s)
 {
     int fd = raw_connect(&s->f);
@@ -179,6 +185,8 @@ static void expect_number(struct scene *s, int fd, uint64_t id, uint32_t number)
     assert_int_equal(mc_load_u32(body), number);
 }
 
+#define STATS(s) mc_rpc_fronts_stats((s).fronts)
+
 /* Wait for the fronts without running the core. */
 #define AWAIT(condition)                                                                           \
     do {                                                                                           \
@@ -189,11 +197,6 @@ static void expect_number(struct scene *s, int fd, uint64_t id, uint32_t number)
         }                                                                                          \
     } while (0)
 
-static struct mc_rpc_fronts_stats stats(const struct scene *s)
-{
-    return mc_rpc_fronts_stats(s->fronts);
-}
-
 static void answer_kept(struct scene *s)
 {
     for (unsigned i = 0; i < s->kept_count; i++) {
@@ -201,8 +204,6 @@ static void answer_kept(struct scene *s)
     }
     s->kept_count = 0;
 }
-
-/* ---- answers ------------------------------------------------------------------------------- */
 
 static void fronts__answers_are_right_and_in_order_on_every_connection(void **state)
 {
@@ -227,8 +228,8 @@ static void fronts__answers_are_right_and_in_order_on_every_connection(void **st
         (void)close(fds[c]);
     }
     assert_int_equal(s.runs, CONNS * EACH);
-    assert_int_equal(stats(&s).requests, CONNS * EACH);
-    assert_true(stats(&s).bursts <= CONNS * EACH);
+    assert_int_equal(STATS(s).requests, CONNS * EACH);
+    assert_true(STATS(s).bursts <= CONNS * EACH);
     for (unsigned i = 0; i < FRONTS_MAX; i++) { /* each has its share of the connections */
         const struct mc_rpc_server_stats *of = mc_rpc_fronts_server_stats(s.fronts, i);
 
@@ -284,8 +285,7 @@ static void fronts__an_answer_for_a_peer_that_is_gone_is_dropped(void **state)
     expect_number(&s, other, 9, 99);
     send_number(other, FIXTURE_ECHO, 10, 100);
     expect_number(&s, other, 10, 100);
-    (void)close(other);
-    scene_fini(&s);
+    end_with(&s, other);
 }
 
 /* ---- bounds -------------------------------------------------------------------------------- */
@@ -307,8 +307,8 @@ static void fronts__a_front_with_too_much_on_its_way_stops_reading(void **state)
             send_number(fds[c], FIXTURE_ECHO, i, c + i);
         }
     }
-    AWAIT(stats(&s).stalls > 0); /* nobody runs the core */
-    assert_int_equal(stats(&s).requests, MC_RPC_AWAY_MAX);
+    AWAIT(STATS(s).stalls > 0); /* nobody runs the core */
+    assert_int_equal(STATS(s).requests, MC_RPC_AWAY_MAX);
     assert_int_equal(s.runs, 0);
     for (uint32_t c = 0; c < CONNS; c++) {
         for (uint32_t i = 0; i < each; i++) {
@@ -317,44 +317,92 @@ static void fronts__a_front_with_too_much_on_its_way_stops_reading(void **state)
         (void)close(fds[c]);
     }
     assert_int_equal(s.runs, CONNS * each);
-    assert_int_equal(stats(&s).queue_max, MC_RPC_AWAY_MAX);
+    assert_int_equal(STATS(s).queue_max, MC_RPC_AWAY_MAX);
+    scene_fini(&s);
+}
+
+static void fronts__requests_that_wait_in_the_core_hold_up_no_others(void **state)
+{
+    struct scene s;
+    int waiting, other;
+
+    (void)state;
+    scene_init(&s, 1);
+    waiting = connect_and_hello(&s);
+    other = connect_and_hello(&s);
+    for (uint32_t i = 0; i < MC_RPC_AWAY_MAX; i++) {
+        send_number(waiting, FIXTURE_KEEP, i, i);
+    }
+    AWAIT(STATS(s).stalls > 0); /* full, and nobody runs the core */
+    send_number(other, FIXTURE_ECHO, 1, 2);
+    AWAIT(STATS(s).stalls > 1); /* it waits too, and nothing more will come */
+    expect_number(&s, other, 1, 2);
+    assert_int_equal(s.kept_count, MC_RPC_AWAY_MAX);
+    answer_kept(&s);
+    for (uint32_t i = 0; i < MC_RPC_AWAY_MAX; i++) {
+        expect_number(&s, waiting, i, i);
+    }
+    (void)close(waiting);
+    end_with(&s, other);
+}
+
+static void fronts__a_front_with_many_bytes_on_their_way_stops_reading(void **state)
+{
+    enum { CONNS = 64, EACH = 8, LEN = 128 << 10 };
+    static uint8_t body[LEN];
+    struct scene s;
+    struct mc_frame frame;
+    int fds[CONNS];
+    uint64_t requests;
+    uint32_t sent = 0;
+
+    (void)state;
+    scene_init(&s, 1);
+    for (unsigned c = 0; c < CONNS; c++) {
+        fds[c] = connect_and_hello(&s);
+    }
+    for (; sent < CONNS * EACH && STATS(s).stalls == 0; sent++) {
+        raw_send_frame(fds[sent / EACH], FIXTURE_ECHO, sent, body, LEN);
+        AWAIT(STATS(s).requests == sent + 1 || STATS(s).stalls > 0);
+    }
+    requests = STATS(s).requests; /* nobody has run the core */
+    assert_true(requests * LEN <= MC_RPC_AWAY_TOTAL_MAX);
+    assert_true(requests < MC_RPC_AWAY_MAX && sent < CONNS * EACH);
+    for (uint32_t i = 0; i < sent; i++) {
+        raw_receive_frame(&s.f, fds[i / EACH], &frame, body, LEN);
+        assert_int_equal(frame.request_id, i);
+    }
+    for (unsigned c = 0; c < CONNS; c++) {
+        (void)close(fds[c]);
+    }
     scene_fini(&s);
 }
 
 static void fronts__a_connection_with_many_bytes_on_their_way_waits(void **state)
 {
-    enum { COUNT = 40 };
-    const uint32_t len = 64u << 10;
+    enum { COUNT = 40, LEN = 64 << 10 };
+    static uint8_t body[LEN];
     struct scene s;
     struct mc_frame frame;
-    uint8_t *body = mc_calloc(1, len);
-    unsigned first;
     int fd;
 
     (void)state;
-    assert_non_null(body);
-    mc_free(body); /* scene_init() wants nothing to be there */
     scene_init(&s, 1);
-    body = mc_calloc(1, len);
-    assert_non_null(body);
     fd = connect_and_hello(&s);
     for (uint32_t i = 0; i < COUNT; i++) {
-        raw_send_frame(fd, FIXTURE_KEEP, i, body, len);
+        raw_send_frame(fd, FIXTURE_KEEP, i, body, LEN);
         run_some(&s.f);
     }
-    RUN_UNTIL(&s.f, s.kept_count > MC_RPC_AWAY_LEN_MAX / len);
-    first = s.kept_count;
-    assert_int_equal(first, MC_RPC_AWAY_LEN_MAX / len + 1);
+    RUN_UNTIL(&s.f, s.kept_count > MC_RPC_AWAY_LEN_MAX / LEN);
+    assert_int_equal(s.kept_count, MC_RPC_AWAY_LEN_MAX / LEN + 1);
     for (uint32_t i = 0; i < COUNT; i++) {
         RUN_UNTIL(&s.f, s.kept_count > 0 || s.runs == COUNT);
         answer_kept(&s);
-        raw_receive_frame(&s.f, fd, &frame, body, len);
+        raw_receive_frame(&s.f, fd, &frame, body, LEN);
         assert_int_equal(frame.request_id, i);
     }
     assert_int_equal(s.runs, COUNT);
-    (void)close(fd);
-    mc_free(body);
-    scene_fini(&s);
+    end_with(&s, fd);
 }
 
 /* Ask for answers of 4 MiB. */
@@ -379,7 +427,8 @@ static void fronts__the_core_makes_no_more_answers_than_a_slow_front_can_hold(vo
     fd = connect_and_hello(&s);
     (void)pthread_mutex_lock(&s.gate);
     ask_large(fd, COUNT);
-    RUN_UNTIL(&s.f, stats(&s).holds > 0);
+    AWAIT(STATS(s).requests == COUNT); /* so that the core takes them all at once */
+    RUN_UNTIL(&s.f, STATS(s).holds > 0);
     assert_int_equal(s.runs, MC_RPC_AWAY_TOTAL_MAX / len);
     (void)pthread_mutex_unlock(&s.gate);
     body = mc_malloc(len);
@@ -391,8 +440,7 @@ static void fronts__the_core_makes_no_more_answers_than_a_slow_front_can_hold(vo
         assert_int_equal(body[len - 1], 'g');
     }
     mc_free(body);
-    (void)close(fd);
-    scene_fini(&s);
+    end_with(&s, fd);
 }
 
 static void fronts__a_peer_that_takes_no_answers_is_closed(void **state)
@@ -405,7 +453,7 @@ static void fronts__a_peer_that_takes_no_answers_is_closed(void **state)
     scene_init(&s, 1);
     fd = connect_and_hello(&s);
     ask_large(fd, count);
-    AWAIT(stats(&s).requests == count);     /* all before the first answer could hold them up */
+    AWAIT(STATS(s).requests == count);      /* all before the first answer could hold them up */
     for (unsigned i = 1; i <= count; i++) { /* one by one: a slow machine takes its time */
         RUN_UNTIL(&s.f, s.runs >= i || atomic_load(&s.sides[0].conns_closed) == 1);
     }
@@ -414,8 +462,7 @@ static void fronts__a_peer_that_takes_no_answers_is_closed(void **state)
     fd = connect_and_hello(&s); /* others are served */
     send_number(fd, FIXTURE_ECHO, 1, 2);
     expect_number(&s, fd, 1, 2);
-    (void)close(fd);
-    scene_fini(&s);
+    end_with(&s, fd);
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
@@ -436,7 +483,7 @@ static void fronts__close_frees_requests_wherever_they_are(void **state)
     send_number(fds[1], FIXTURE_ECHO, 2, 2);
     RUN_UNTIL(&s.f, s.runs == 2); /* on its way back */
     send_number(fds[2], FIXTURE_ECHO, 3, 3);
-    AWAIT(stats(&s).requests == 3); /* on its way to the core */
+    AWAIT(STATS(s).requests == 3); /* on its way to the core */
     (void)pthread_mutex_unlock(&s.gate);
     mc_rpc_fronts_stop(s.fronts);
     answer_kept(&s);
@@ -511,8 +558,6 @@ static void fronts__open_out_of_memory_leaves_nothing(void **state)
     scene_fini(&s);
 }
 
-/* ---- signs of life ------------------------------------------------------------------------- */
-
 static void fronts__one_that_is_stuck_is_seen_to_be_late(void **state)
 {
     struct scene s;
@@ -529,8 +574,7 @@ static void fronts__one_that_is_stuck_is_seen_to_be_late(void **state)
     (void)pthread_mutex_unlock(&s.gate);
     expect_number(&s, fd, 1, 1);
     RUN_UNTIL(&s.f, mc_rpc_fronts_late_ns(s.fronts) == 0);
-    (void)close(fd);
-    scene_fini(&s);
+    end_with(&s, fd);
 }
 
 int main(void)
@@ -540,6 +584,8 @@ int main(void)
         cmocka_unit_test(fronts__time_on_sockets_is_not_the_cores),
         cmocka_unit_test(fronts__an_answer_for_a_peer_that_is_gone_is_dropped),
         cmocka_unit_test(fronts__a_front_with_too_much_on_its_way_stops_reading),
+        cmocka_unit_test(fronts__requests_that_wait_in_the_core_hold_up_no_others),
+        cmocka_unit_test(fronts__a_front_with_many_bytes_on_their_way_stops_reading),
         cmocka_unit_test(fronts__a_connection_with_many_bytes_on_their_way_waits),
         cmocka_unit_test(fronts__the_core_makes_no_more_answers_than_a_slow_front_can_hold),
         cmocka_unit_test(fronts__a_peer_that_takes_no_answers_is_closed),
