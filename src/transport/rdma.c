@@ -32,12 +32,8 @@ static void mark_dirty(struct mc_rdma_peer *peer)
 
 static void pump_dirty(struct mc_rdma *rdma)
 {
-    while (!mc_list_empty(&rdma->starved)) { /* perhaps there is staging now */
-        struct mc_rdma_peer *peer =
-            mc_list_first(&rdma->starved, struct mc_rdma_peer, starved_node);
-
-        mc_list_drop(&peer->starved_node);
-        mark_dirty(peer);
+    mc_list_for_each (node, &rdma->starved) { /* perhaps there is staging now */
+        mark_dirty(MC_CONTAINER_OF(node, struct mc_rdma_peer, starved_node));
     }
     while (!mc_list_empty(&rdma->dirty)) {
         struct mc_rdma_peer *peer = dirty_peer(rdma->dirty.next);

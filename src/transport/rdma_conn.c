@@ -81,6 +81,9 @@ static const struct mc_extent_ref *find_ticket(const struct mc_rdma_peer *peer)
     if (!mc_list_empty(&peer->waiting)) {
         return &mc_list_first(&peer->waiting, struct mc_rdma_req, node)->op->extent;
     }
+    if (!mc_list_empty(&peer->waiting_staged)) {
+        return &mc_list_first(&peer->waiting_staged, struct mc_rdma_req, node)->op->extent;
+    }
     if (!mc_list_empty(&peer->sent)) {
         return &mc_list_first(&peer->sent, struct mc_rdma_req, node)->op->extent;
     }
@@ -284,6 +287,7 @@ static void on_rejected(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event
         return;
     }
     end_refused(&peer->waiting, &ticket, err, detail);
+    end_refused(&peer->waiting_staged, &ticket, err, detail);
     end_refused(&peer->sent, &ticket, err, detail);
 }
 

@@ -36,8 +36,8 @@ struct mc_rdma {
     struct mc_rdma_staging staging;
     struct mc_list buckets[MC_RDMA_BUCKETS]; /* of peers */
     struct mc_list dirty;                    /* peers to be pumped */
-    struct mc_list starved;                  /* peers that wait for staging */
-    struct mc_timer *timer;                  /* owned */
+    struct mc_list starved; /* peers that wait for staging; only the first may take some */
+    struct mc_timer *timer; /* owned */
     bool ticking;
     struct mc_post post; /* pumps dirty peers */
     bool posted;
@@ -93,9 +93,11 @@ struct mc_rdma_peer {
     char name[MC_SEGMENT_NAME_LEN_MAX + 1]; /* of the segment */
     struct mc_rdma_path paths[MC_RDMA_PATHS_MAX];
     unsigned paths_count;
-    struct mc_list waiting; /* requests that are not cut up yet */
-    struct mc_list sent;    /* requests that are */
-    struct mc_list redo;    /* works whose connection was lost */
+    struct mc_list waiting;        /* requests that are not cut up yet */
+    struct mc_list waiting_staged; /* the same, of those that need staging */
+    bool staged_next;              /* whose turn it is, if there are both */
+    struct mc_list sent;           /* requests that are */
+    struct mc_list redo;           /* works whose connection was lost */
     unsigned reqs;
     uint64_t segment_len, part_len; /* as the store has told; 0: not yet */
     struct mc_extent_ref ticket;    /* of the last request: lets us in again while nobody may ask */
@@ -113,7 +115,7 @@ struct mc_rdma_piece {
 #define MC_RDMA_PIECES_INLINE 4u
 
 struct mc_rdma_req {
-    struct mc_list node; /* of peer->waiting or sent */
+    struct mc_list node; /* of peer->waiting, waiting_staged or sent */
     struct mc_rdma_peer *peer;
     struct mc_xfer_op *op;
     uint64_t total; /* header and payload */
@@ -193,7 +195,7 @@ void mc_rdma_conn_on_event(void *arg, const struct mc_rdma_cm_event *event);
 
 /* ---- rdma_req.c ------------------------------------------------------------------------------ */
 
-/** A request for @p op, in peer->waiting. EREPLICABUSY, ENOMEM, ERPC. */
+/** A request for @p op, among those that wait. EREPLICABUSY, ENOMEM, ERPC. */
 mooncake_err mc_rdma_req_create(struct mc_rdma_peer *peer, struct mc_xfer_op *op,
                                 struct mc_rdma_req **out) MC_MUST_CHECK;
 /** Give back all it holds, connections that have work of it included; the op is not touched. */

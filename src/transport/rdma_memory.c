@@ -154,11 +154,12 @@ static mooncake_err create_region(struct mc_memreg_key *key, const struct mc_ver
     return MOONCAKE_OK;
 }
 
-mooncake_err mc_rdma_range_region(struct mc_memreg_range *range, const struct mc_verbs *verbs,
-                                  const struct mc_rdma_port *ports, unsigned ports_count,
-                                  struct mc_rdma_region **out)
+static mooncake_err get_region(struct mc_memreg_range *range, const struct mc_verbs *verbs,
+                               const struct mc_rdma_port *ports, unsigned ports_count,
+                               uint64_t again_ns, struct mc_rdma_region **out)
 {
     struct mc_memreg_key *key = key_of(range);
+    uint64_t now_ns = mc_monotonic_ns();
     struct mc_rdma_region *region;
     mooncake_err err = MOONCAKE_OK;
 
@@ -166,15 +167,32 @@ mooncake_err mc_rdma_range_region(struct mc_memreg_range *range, const struct mc
     region = key->data;
     if (region == NULL) {
         err = create_region(key, verbs, &region);
+    } else if (region->failed_ns > 0 && now_ns < region->failed_ns + again_ns) {
+        err = mc_err_set(MOONCAKE_EUNAVAILABLE, "rdma: registering has failed a moment ago");
     }
     if (err == MOONCAKE_OK) {
         err = fill_region(region, range, verbs, ports, ports_count);
+        region->failed_ns = err == MOONCAKE_OK ? 0 : mc_monotonic_ns();
     }
     (void)pthread_mutex_unlock(&ranges_mutex);
     if (err == MOONCAKE_OK) {
         *out = region;
     }
     return err;
+}
+
+mooncake_err mc_rdma_range_region(struct mc_memreg_range *range, const struct mc_verbs *verbs,
+                                  const struct mc_rdma_port *ports, unsigned ports_count,
+                                  struct mc_rdma_region **out)
+{
+    return get_region(range, verbs, ports, ports_count, 0, out);
+}
+
+mooncake_err mc_rdma_range_region_soon(struct mc_memreg_range *range, const struct mc_verbs *verbs,
+                                       const struct mc_rdma_port *ports, unsigned ports_count,
+                                       struct mc_rdma_region **out)
+{
+    return get_region(range, verbs, ports, ports_count, MC_RDMA_REGISTER_AGAIN_NS, out);
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */

@@ -13,12 +13,15 @@
 #include "transport/rdma_device.h"
 #include "transport/rdma_wire.h"
 
+#define MC_RDMA_REGISTER_AGAIN_NS (10ull * 1000000000ull)
+
 /* A range, registered with each of some devices. */
 struct mc_rdma_region {
     const struct mc_verbs *verbs;
     struct mc_rdma_devices *devices;         /* held; NULL: the user's care */
     struct ibv_mr *mrs[MC_RDMA_DEVICES_MAX]; /* by device index; NULL: not with this one */
-    int numa_node;                           /* of its first page; -1: unknown */
+    _Atomic int numa_node;                   /* of its first page; -1: unknown */
+    uint64_t failed_ns; /* when registering failed last; 0: it has not. Under the ranges' lock. */
 };
 
 /**
@@ -37,6 +40,11 @@ void mc_rdma_region_fini(struct mc_rdma_region *region);
 mooncake_err mc_rdma_range_region(struct mc_memreg_range *range, const struct mc_verbs *verbs,
                                   const struct mc_rdma_port *ports, unsigned ports_count,
                                   struct mc_rdma_region **out) MC_MUST_CHECK;
+/** The same, for one who can do without: EUNAVAILABLE at once if it has failed less than
+ * MC_RDMA_REGISTER_AGAIN_NS ago, since pinning what does not fit takes long each time. */
+mooncake_err mc_rdma_range_region_soon(struct mc_memreg_range *range, const struct mc_verbs *verbs,
+                                       const struct mc_rdma_port *ports, unsigned ports_count,
+                                       struct mc_rdma_region **out) MC_MUST_CHECK;
 
 /* A segment in parts, registered for peers with several devices. */
 struct mc_rdma_segment;

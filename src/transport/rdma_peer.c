@@ -129,6 +129,7 @@ static struct mc_rdma_peer *create_peer(struct mc_rdma *rdma, const struct mc_ta
     mc_list_init(&peer->dirty_node);
     mc_list_init(&peer->starved_node);
     mc_list_init(&peer->waiting);
+    mc_list_init(&peer->waiting_staged);
     mc_list_init(&peer->sent);
     mc_list_init(&peer->redo);
     return peer;
@@ -288,19 +289,46 @@ mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer)
 
 static bool has_work(const struct mc_rdma_peer *peer)
 {
-    return !mc_list_empty(&peer->redo) || !mc_list_empty(&peer->waiting);
+    return !mc_list_empty(&peer->redo) || !mc_list_empty(&peer->waiting) ||
+           !mc_list_empty(&peer->waiting_staged);
 }
 
-/* The first work to be done: one that is to be done again, else the next of a request. */
-static struct mc_rdma_req *first_req(const struct mc_rdma_peer *peer,
-                                     struct mc_rdma_work **out_again)
+/* The first work to be done again of those that need staging, or of those that need none. */
+static struct mc_rdma_work *first_again(const struct mc_rdma_peer *peer, bool staged)
 {
-    if (!mc_list_empty(&peer->redo)) {
-        *out_again = mc_list_first(&peer->redo, struct mc_rdma_work, node);
+    mc_list_for_each (node, &peer->redo) {
+        struct mc_rdma_work *work = MC_CONTAINER_OF(node, struct mc_rdma_work, node);
+
+        if (work->req->staged == staged) {
+            return work;
+        }
+    }
+    return NULL;
+}
+
+/* What is to be sent next of those that need staging, or of those that need none: a work that is to
+ * be done again, else the next of a request. NULL: nothing. */
+static struct mc_rdma_req *first_of(const struct mc_rdma_peer *peer, bool staged,
+                                    struct mc_rdma_work **out_again)
+{
+    const struct mc_list *waiting = staged ? &peer->waiting_staged : &peer->waiting;
+
+    *out_again = first_again(peer, staged);
+    if (*out_again != NULL) {
         return (*out_again)->req;
     }
-    *out_again = NULL;
-    return mc_list_first(&peer->waiting, struct mc_rdma_req, node);
+    return mc_list_empty(waiting) ? NULL : mc_list_first(waiting, struct mc_rdma_req, node);
+}
+
+/* ---- staging, which peers share: whoever waits longest takes the next chunk ---------------------
+ */
+
+static bool may_stage(const struct mc_rdma_peer *peer)
+{
+    const struct mc_rdma *rdma = peer->rdma;
+
+    return (mc_list_empty(&rdma->starved) || rdma->starved.next == &peer->starved_node) &&
+           (rdma->staging.chunks == NULL || rdma->staging.chunks_free_count > 0);
 }
 
 static void note_starved(struct mc_rdma_peer *peer)
@@ -313,19 +341,59 @@ static void note_starved(struct mc_rdma_peer *peer)
     }
 }
 
+/* It has had its turn, or has no use for it now: the next one may. */
+static void pass_turn(struct mc_rdma_peer *peer)
+{
+    struct mc_rdma *rdma = peer->rdma;
+
+    peer->starved_since_ns = 0;
+    mc_list_drop(&peer->starved_node);
+    if (!mc_list_empty(&rdma->starved)) {
+        mc_rdma_pump_soon(mc_list_first(&rdma->starved, struct mc_rdma_peer, starved_node));
+    }
+}
+
+/* What is to be sent next. Work that needs staging and gets none holds up no other. */
+static struct mc_rdma_req *choose_req(struct mc_rdma_peer *peer, struct mc_rdma_work **out_again)
+{
+    struct mc_rdma_work *again[2] = {NULL, NULL};
+    struct mc_rdma_req *reqs[2] = {first_of(peer, false, &again[0]),
+                                   first_of(peer, true, &again[1])};
+    unsigned staged = reqs[0] == NULL || (reqs[1] != NULL && peer->staged_next) ? 1 : 0;
+
+    if (reqs[1] != NULL && !may_stage(peer)) {
+        note_starved(peer);
+        staged = 0;
+    }
+    peer->staged_next = staged == 0;
+    *out_again = again[staged];
+    return reqs[staged];
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
 /* Send one work. False: nothing more can be sent now. */
 static bool send_one(struct mc_rdma_peer *peer)
 {
     struct mc_rdma_work *again = NULL;
-    struct mc_rdma_req *req = first_req(peer, &again);
-    struct mc_rdma_conn *conn = choose(peer, req->numa_node);
+    struct mc_rdma_req *req = choose_req(peer, &again);
+    struct mc_rdma_conn *conn;
     struct mc_rdma_path *path;
+    bool staged;
     mooncake_err err;
 
+    if (req == NULL) {
+        return false;
+    }
+    conn = choose(peer, req->numa_node);
     if (conn == NULL) {
+        if (mc_list_linked(&peer->starved_node) && may_stage(peer)) {
+            pass_turn(peer); /* it waits for a path, not for staging */
+        }
         return false;
     }
     path = conn->path;
+    staged = req->staged;
     if (req->losses > LOSSES_MAX) {
         mc_rdma_req_end(req, mc_err_set(MOONCAKE_ERPC,
                                         "segment %s: an op has lost %u RDMA connections in a row",
@@ -343,7 +411,9 @@ static bool send_one(struct mc_rdma_peer *peer)
         /* Without memory to register, a transport that needs none may still do it. */
         mc_rdma_req_end(req, err == MOONCAKE_ENOMEM ? MOONCAKE_ERPC : err);
     }
-    peer->starved_since_ns = 0;
+    if (staged) {
+        pass_turn(peer);
+    }
     return true;
 }
 
@@ -364,14 +434,18 @@ static void ring_all(struct mc_rdma_peer *peer)
 
 void mc_rdma_peer_end_all(struct mc_rdma_peer *peer, mooncake_err err)
 {
+    struct mc_list *const lists[] = {&peer->waiting, &peer->waiting_staged, &peer->sent};
     char detail[512];
 
     (void)snprintf(detail, sizeof(detail), "%s", mooncake_last_error());
-    while (!mc_list_empty(&peer->waiting) || !mc_list_empty(&peer->sent)) {
-        struct mc_list *list = mc_list_empty(&peer->waiting) ? &peer->sent : &peer->waiting;
-
+    for (unsigned i = 0; i < MC_ARRAY_LEN(lists);) {
+        if (mc_list_empty(lists[i])) {
+            i++;
+            continue;
+        }
         (void)mc_err_set(err, "%s", detail);
-        mc_rdma_req_end(mc_list_first(list, struct mc_rdma_req, node), err);
+        mc_rdma_req_end(mc_list_first(lists[i], struct mc_rdma_req, node), err);
+        i = 0; /* whoever hears of it may have come with another */
     }
 }
 
@@ -381,6 +455,9 @@ static void pump_once(struct mc_rdma_peer *peer)
         open_paths(peer);
     }
     while (has_work(peer) && send_one(peer)) {
+    }
+    if (!has_work(peer) && mc_list_linked(&peer->starved_node)) {
+        pass_turn(peer); /* what waited has ended */
     }
     ring_all(peer);
     /* Without a connection nothing will ever call us for them. And where each path has failed to
@@ -448,18 +525,18 @@ static void end_starved(struct mc_rdma_peer *peer, uint64_t now_ns)
     const uint32_t wait_ms =
         or_default(peer->rdma->options.rdma_staging_wait_ms, STAGING_WAIT_MS_DEFAULT);
     struct mc_rdma_work *again = NULL;
+    struct mc_rdma_req *req = first_of(peer, true, &again);
 
-    if (peer->starved_since_ns == 0 || !has_work(peer) || now_ns < peer->starved_since_ns ||
+    if (peer->starved_since_ns == 0 || req == NULL || now_ns < peer->starved_since_ns ||
         now_ns - peer->starved_since_ns < wait_ms * MC_NS_PER_MS) {
         return;
     }
     mc_rdma_req_end(
-        first_req(peer, &again),
-        mc_err_set(MOONCAKE_ENOSPACE,
-                   "rdma: all %llu bytes of staging memory were in use for %u ms; "
-                   "register the buffers, or raise rdma_staging",
-                   (unsigned long long)(peer->rdma->staging.chunks_count * MC_RDMA_CHUNK_LEN),
-                   wait_ms));
+        req, mc_err_set(MOONCAKE_ENOSPACE,
+                        "rdma: all %llu bytes of staging memory were in use for %u ms; "
+                        "register the buffers, or raise rdma_staging",
+                        (unsigned long long)(peer->rdma->staging.chunks_count * MC_RDMA_CHUNK_LEN),
+                        wait_ms));
 }
 
 static bool any_troubled(const struct mc_rdma_peer *peer)

@@ -44,9 +44,18 @@ static bool inside(const struct mc_memreg_range *range, const struct iovec *piec
            piece->iov_len <= range->len - (at - range->base);
 }
 
+static void say_unpinned(const struct mc_memreg_range *range, mooncake_err err)
+{
+    if (err != MOONCAKE_EUNAVAILABLE) { /* else it was said when it was tried */
+        mc_log_warn("rdma.unpinned", "bytes=%llu detail=\"%s\"", (unsigned long long)range->len,
+                    mooncake_last_error());
+    }
+}
+
 /* Find where each piece is registered. False: one is not. */
 static bool find_pieces(struct mc_rdma_req *req)
 {
+    mooncake_err err;
     struct mc_rdma *rdma = req->peer->rdma;
     struct mc_memreg_range *last = NULL;
     struct mc_rdma_region *region = NULL;
@@ -63,10 +72,10 @@ static bool find_pieces(struct mc_rdma_req *req)
                 return false;
             }
             req->pieces[i].range = last;
-            if (mc_rdma_range_region(last, rdma->verbs, rdma->ports, rdma->ports_count, &region) !=
-                MOONCAKE_OK) {
-                mc_log_warn("rdma.unpinned", "bytes=%llu detail=\"%s\"",
-                            (unsigned long long)last->len, mooncake_last_error());
+            err = mc_rdma_range_region_soon(last, rdma->verbs, rdma->ports, rdma->ports_count,
+                                            &region);
+            if (err != MOONCAKE_OK) {
+                say_unpinned(last, err);
                 return false;
             }
             if (req->numa_node < 0) {
@@ -178,7 +187,7 @@ mooncake_err mc_rdma_req_create(struct mc_rdma_peer *peer, struct mc_xfer_op *op
         return err;
     }
     write_header(req);
-    mc_list_add_tail(&peer->waiting, &req->node);
+    mc_list_add_tail(req->staged ? &peer->waiting_staged : &peer->waiting, &req->node);
     peer->reqs++;
     peer->ticket = op->extent;
     *out = req;

@@ -1,6 +1,7 @@
 /* Two stacks of places in two registered blocks. */
 #include "transport/rdma_staging.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -52,6 +53,11 @@ static mooncake_err make_chunks(struct mc_rdma_staging *staging)
                          : (unsigned)(staging->len / MC_RDMA_CHUNK_LEN);
     mooncake_err err;
 
+    if (staging->failed_ns > 0 &&
+        mc_monotonic_ns() < staging->failed_ns + MC_RDMA_REGISTER_AGAIN_NS) {
+        return mc_err_set(MOONCAKE_ENOMEM, "rdma: no staging memory could be registered a moment "
+                                           "ago (RLIMIT_MEMLOCK); it is tried again soon");
+    }
     count = count == 0 ? 1 : count;
     do {
         err = make_block(staging, count, MC_RDMA_CHUNK_LEN, &staging->chunks_region,
@@ -62,6 +68,7 @@ static mooncake_err make_chunks(struct mc_rdma_staging *staging)
             count /= 2;
         }
     } while (err == MOONCAKE_ENOMEM && count > 0);
+    staging->failed_ns = err == MOONCAKE_OK ? 0 : mc_monotonic_ns();
     if (err == MOONCAKE_OK) {
         staging->chunks_count = count;
         staging->chunks_free_count = count;

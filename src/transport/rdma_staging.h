@@ -29,6 +29,7 @@ struct mc_rdma_staging {
     struct mc_rdma_region chunks_region;
     uint32_t *chunks_free; /* owned; a stack */
     unsigned chunks_free_count, chunks_count;
+    uint64_t failed_ns; /* when there was no memory for even one chunk; 0: there is */
 };
 
 void mc_rdma_staging_init(struct mc_rdma_staging *staging, const struct mc_verbs *verbs,

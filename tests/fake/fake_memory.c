@@ -84,6 +84,7 @@ static struct ibv_mr *register_mr(struct ibv_pd *pd, void *at, size_t len, int a
 
     lock();
     fake.registering++;
+    fake.counts.tried++;
     if (fake.registering > fake.counts.registering_max) {
         fake.counts.registering_max = fake.registering;
         (void)pthread_cond_broadcast(&fake.paired);

@@ -19,6 +19,7 @@ struct fake_counts {
     unsigned overflows;       /* requests beyond a queue's length: must stay 0 */
     unsigned under_way_max;   /* the most requests that one queue pair ever had */
     unsigned registered;      /* registrations so far */
+    unsigned tried;           /* the same, with those that failed */
     unsigned registering_max; /* the most that went on at once */
     unsigned polls;           /* calls of poll_cq so far */
     unsigned notices;         /* calls of request_notify so far */

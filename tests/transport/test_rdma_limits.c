@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "transport/rdma_pin.h"
 #include "transport/xfer.h"
@@ -123,6 +125,106 @@ static void staging__carries_more_than_it_holds(void **state)
     rig_check(rig->loose, len, 1);
 }
 
+/* Reading and writing are two peers that share the staging. */
+static void staging__is_shared_by_peers_in_turns(void **state)
+{
+    struct rdma_rig *rig = *state;
+    const size_t len = (size_t)16 << 20;
+    struct mc_extent_ref extents[2] = {rig_extent(&rig->segment, 0, len, 0),
+                                       rig_extent(&rig->segment, len * 2, LEN, len * 2)};
+    struct rig_op ops[2];
+
+    rig->options.rdma_staging = 1; /* one chunk */
+    rdma_rig_reopen(rig);
+    rdma_rig_put(rig, 0, len, 1);
+    rdma_rig_get(rig, 0, len, 1); /* both are connected */
+    rig_fill(rig->loose + len, LEN, 2);
+    rig_op_init(&ops[0], &rig->engine, MC_RIGHT_READ, &extents[0], rig->loose);
+    rig_op_init(&ops[1], &rig->engine, MC_RIGHT_WRITE, &extents[1], rig->loose + len);
+    rig_submit(&rig->engine, &ops[0]);
+    rig->engine.transport->ops->flush(rig->engine.transport);
+    rig_submit(&rig->engine, &ops[1]);
+    rig_wait(&rig->engine, &ops[1]);
+    assert_int_equal(ops[1].op.err, MOONCAKE_OK);
+    assert_false(ops[0].done); /* 128 chunks against 2: it cannot be through if both have turns */
+    rig_wait(&rig->engine, &ops[0]);
+    assert_int_equal(ops[0].op.err, MOONCAKE_OK);
+    rig_check(rig->loose, len, 1);
+    rdma_rig_get(rig, len * 2, LEN, 2);
+}
+
+static void staging__that_is_used_up_holds_up_nobody_who_needs_none(void **state)
+{
+    struct rdma_rig *rig = *state;
+    struct mc_extent_ref extents[3];
+    struct rig_op ops[3];
+    unsigned posted;
+
+    rig->options.rdma_staging = 1; /* one chunk */
+    rig->options.rdma_stall_ms = 60000;
+    rig->options.rdma_staging_wait_ms = 60000;
+    rdma_rig_reopen(rig);
+    for (unsigned i = 0; i < 3; i++) {
+        rdma_rig_put(rig, i * LEN * 2, 4096, i);
+        extents[i] = rig_extent(&rig->segment, i * LEN * 2, 4096, i * LEN * 2);
+    }
+    rdma_rig_get(rig, 0, 4096, 0);
+    fake_hold(0, true);
+    fake_hold(1, true);
+    posted = fake_counts().requests;
+    for (unsigned i = 0; i < 3; i++) { /* the last one's memory is registered */
+        rig_op_init(&ops[i], &rig->engine, MC_RIGHT_READ, &extents[i],
+                    i == 2 ? rig->in : rig->loose + i * LEN);
+        rig_submit(&rig->engine, &ops[i]);
+    }
+    rig->engine.transport->ops->flush(rig->engine.transport);
+    RIG_RUN_UNTIL(rig->engine.loop, fake_counts().requests >= posted + 2);
+    assert_int_equal(fake_counts().requests, posted + 2);
+    fake_hold(0, false);
+    fake_hold(1, false);
+    for (unsigned i = 0; i < 3; i++) {
+        rig_wait(&rig->engine, &ops[i]);
+        assert_int_equal(ops[i].op.err, MOONCAKE_OK);
+        rig_check(ops[i].piece.iov_base, 4096, i);
+    }
+}
+
+/* The queue for staging is left by those who do not need it any more. */
+static void staging__goes_on_when_the_first_who_waits_is_cancelled(void **state)
+{
+    struct rdma_rig *rig = *state;
+    struct mc_extent_ref extents[3];
+    struct rig_op ops[3];
+
+    rig->options.rdma_staging = 1; /* one chunk */
+    rig->options.rdma_stall_ms = 60000;
+    rig->options.rdma_staging_wait_ms = 60000;
+    rdma_rig_reopen(rig);
+    for (unsigned i = 0; i < 3; i++) {
+        rdma_rig_put(rig, i * LEN * 2, 4096, i);
+        extents[i] = rig_extent(&rig->segment, i * LEN * 2, 4096, i * LEN * 2);
+    }
+    rdma_rig_get(rig, 0, 4096, 0);
+    fake_hold(0, true);
+    fake_hold(1, true);
+    /* A read has the chunk; a write waits for it, and a read behind that. */
+    for (unsigned i = 0; i < 3; i++) {
+        rig_fill(rig->loose + i * LEN, 4096, i);
+        rig_op_init(&ops[i], &rig->engine, i == 1 ? MC_RIGHT_WRITE : MC_RIGHT_READ, &extents[i],
+                    rig->loose + i * LEN);
+        rig_submit(&rig->engine, &ops[i]);
+        rig->engine.transport->ops->flush(rig->engine.transport);
+    }
+    rig->engine.transport->ops->cancel(rig->engine.transport, &ops[1].op);
+    fake_hold(0, false);
+    fake_hold(1, false);
+    rig_wait(&rig->engine, &ops[0]);
+    rig_wait(&rig->engine, &ops[2]);
+    assert_int_equal(ops[0].op.err, MOONCAKE_OK);
+    assert_int_equal(ops[2].op.err, MOONCAKE_OK);
+    rig_check(rig->loose + 2 * LEN, 4096, 2);
+}
+
 static void range__is_pinned_once_a_device_and_let_go_with_its_last_registration(void **state)
 {
     struct rdma_rig *rig = *state;
@@ -183,6 +285,73 @@ static void pin__beyond_memlock_names_the_limit_and_what_is_needed(void **state)
     assert_non_null(strstr(mooncake_last_error(), "33554432"));
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
     fake_set_memlock(UINT64_MAX);
+}
+
+/* Pinning what does not fit takes long: not at each op. */
+static void range__that_cannot_be_pinned_goes_by_staging_and_is_not_tried_at_each_op(void **state)
+{
+    struct rdma_rig *rig = *state;
+    unsigned tries;
+
+    rdma_rig_put(rig, 0, LEN, 1);
+    assert_int_equal(mc_memreg_add(rig->memreg, rig->loose, LEN), MOONCAKE_OK);
+    /* By staging, so that it has its memory before there is none. */
+    assert_int_equal(rdma_rig_read(rig, 0, LEN, rig->loose + RDMA_RIG_BUFFER_LEN / 2), MOONCAKE_OK);
+    fake_set_memlock(0);
+    assert_int_equal(rdma_rig_read(rig, 0, LEN, rig->loose), MOONCAKE_OK);
+    rig_check(rig->loose, LEN, 1);
+    tries = fake_counts().tried;
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(rdma_rig_read(rig, 0, LEN, rig->loose), MOONCAKE_OK);
+    }
+    assert_int_equal(fake_counts().tried, tries);
+    fake_set_memlock(UINT64_MAX);
+    assert_int_equal(mc_rdma_pin(&rig->options, rig->loose, LEN), MOONCAKE_OK); /* asked for: now */
+    assert_true(fake_counts().tried > tries);
+    assert_int_equal(rdma_rig_read(rig, 0, LEN, rig->loose), MOONCAKE_OK);
+    rig_check(rig->loose, LEN, 1);
+}
+
+static void staging__that_cannot_be_registered_is_an_error_and_not_tried_at_each_op(void **state)
+{
+    struct rdma_rig *rig = *state;
+    unsigned tries;
+
+    rdma_rig_put(rig, 0, LEN, 1);
+    rdma_rig_get(rig, 0, LEN, 1);
+    fake_set_memlock(0);
+    assert_int_equal(rdma_rig_read(rig, 0, LEN, rig->loose), MOONCAKE_ERPC); /* TCP may do it */
+    tries = fake_counts().tried;
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(rdma_rig_read(rig, 0, LEN, rig->loose), MOONCAKE_ERPC);
+        assert_non_null(strstr(mooncake_last_error(), "RLIMIT_MEMLOCK"));
+    }
+    assert_int_equal(fake_counts().tried, tries);
+    fake_set_memlock(UINT64_MAX);
+    rdma_rig_get(rig, 0, LEN, 1); /* registered memory needs none */
+}
+
+static void fork__leaves_the_parent_unharmed_and_the_child_an_error(void **state)
+{
+    struct rdma_rig *rig = *state;
+    struct mc_rdma_server_options options = {.devices = "fake2"};
+    struct mc_rdma_server *server = NULL;
+    int status = 0;
+    pid_t pid;
+
+    rdma_rig_put(rig, 0, LEN, 1);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)alarm(20); /* a hang ends, too */
+        _exit(mc_rdma_server_open(&options, &server) == MOONCAKE_ENOTSUP &&
+                      strstr(mooncake_last_error(), "forked") != NULL
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    rdma_rig_get(rig, 0, LEN, 1);
 }
 
 static void mtu__is_the_smaller_of_both_ends(void **state)
@@ -269,9 +438,15 @@ int main(void)
         RDMA_RIG_TEST(large_op__is_striped_over_both_devices),
         RDMA_RIG_TEST(staging__that_is_used_up_is_waited_for_and_then_an_error_of_its_own),
         RDMA_RIG_TEST(staging__carries_more_than_it_holds),
+        RDMA_RIG_TEST(staging__is_shared_by_peers_in_turns),
+        RDMA_RIG_TEST(staging__that_is_used_up_holds_up_nobody_who_needs_none),
+        RDMA_RIG_TEST(staging__goes_on_when_the_first_who_waits_is_cancelled),
         RDMA_RIG_TEST(range__is_pinned_once_a_device_and_let_go_with_its_last_registration),
         RDMA_RIG_TEST(range__that_is_dropped_under_a_read_stays_until_its_end),
         RDMA_RIG_TEST(pin__beyond_memlock_names_the_limit_and_what_is_needed),
+        RDMA_RIG_TEST(range__that_cannot_be_pinned_goes_by_staging_and_is_not_tried_at_each_op),
+        RDMA_RIG_TEST(staging__that_cannot_be_registered_is_an_error_and_not_tried_at_each_op),
+        RDMA_RIG_TEST(fork__leaves_the_parent_unharmed_and_the_child_an_error),
         RDMA_RIG_TEST(mtu__is_the_smaller_of_both_ends),
         RDMA_RIG_TEST(xfer__goes_on_over_tcp_and_says_why),
         RDMA_RIG_TEST(names__of_devices_that_are_not_there_are_refused_with_a_list),
