@@ -113,3 +113,20 @@ struct mc_peer_info rdma_rig_peer(struct rdma_rig *rig)
     assert_int_equal(mc_peers_list(rig->peers, &info, 1), 1);
     return info;
 }
+
+int64_t rdma_rig_connections(const struct rdma_rig *rig)
+{
+    return mc_gauge_get(&rig->engine.transport->ops->stats(rig->engine.transport)->connections);
+}
+
+void rdma_rig_connect_all(struct rdma_rig *rig, size_t len)
+{
+    const struct mc_gauge *served = &mc_rdma_server_stats(rig->server)->connections;
+    uint64_t until_ns = mc_monotonic_ns() + RIG_WAIT_NS;
+
+    do {
+        assert_true(mc_monotonic_ns() < until_ns);
+        rdma_rig_put(rig, 0, len, 1);
+        rdma_rig_get(rig, 0, len, 1);
+    } while (rdma_rig_connections(rig) < 4 || mc_gauge_get(served) != 4);
+}

@@ -40,6 +40,11 @@ void rdma_rig_put(struct rdma_rig *rig, uint64_t offset, size_t len, uint64_t se
 void rdma_rig_get(struct rdma_rig *rig, uint64_t offset, size_t len, uint64_t seed);
 mooncake_err rdma_rig_read(struct rdma_rig *rig, uint64_t offset, size_t len, void *to);
 struct mc_peer_info rdma_rig_peer(struct rdma_rig *rig);
+/* Connections of the client that are up. */
+int64_t rdma_rig_connections(const struct rdma_rig *rig);
+/* Put and get @p len bytes at 0 until all paths are up in both directions, and the store has no
+ * other connections: a path that is late finds nothing to do, and gives up. */
+void rdma_rig_connect_all(struct rdma_rig *rig, size_t len);
 
 #define RDMA_RIG_TEST(f) cmocka_unit_test_setup_teardown(f, rdma_rig_open, rdma_rig_close)
 

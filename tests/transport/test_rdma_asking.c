@@ -139,7 +139,7 @@ static void request__that_is_wrong_is_refused_with_a_reason_and_hurts_nobody(voi
     rdma_rig_put(rig, 0, LEN, 1);
     rdma_rig_get(rig, 0, LEN, 1);
     /* Two paths in two directions, each with two ends. */
-    RIG_RUN_UNTIL(rig->engine.loop, mc_gauge_get(&stats->connections) == 4);
+    rdma_rig_connect_all(rig, LEN);
     accepted = mc_counter_get(&stats->accepted);
     before = fake_counts();
     make_request_at(rig, 0, good);

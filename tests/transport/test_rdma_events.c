@@ -32,8 +32,7 @@ static void warm_up(struct rdma_rig *rig)
     rig->options.rdma_stall_ms = STALL_MS;
     rdma_rig_reopen(rig);
     rdma_rig_put(rig, SMALL_AT, 4096, 2);
-    rdma_rig_put(rig, 0, LEN * 16, 1);
-    rdma_rig_get(rig, 0, LEN * 16, 1);
+    rdma_rig_connect_all(rig, LEN * 16);
 }
 
 /* A read of LEN x 16 that stands still on both devices. */
@@ -61,6 +60,18 @@ static const char *state_of(struct rdma_rig *rig, const char *device)
         }
     }
     return "";
+}
+
+/* By ops: nobody connects for nothing. */
+static void await_up(struct rdma_rig *rig, const char *device)
+{
+    uint64_t until_ns = mc_monotonic_ns() + RIG_WAIT_NS;
+
+    while (strcmp(state_of(rig, device), "up") != 0) {
+        assert_true(mc_monotonic_ns() < until_ns);
+        get_small(rig);
+        rig_run_a_little(rig->engine.loop);
+    }
 }
 
 static void read__moves_to_the_other_port_at_once_when_one_tells_it_is_down(void **state)
@@ -102,8 +113,7 @@ static void port__that_is_down_is_not_tried_and_is_used_at_once_when_it_is_up(vo
     assert_int_equal(fake_counts().ids, ids); /* no connection was begun */
     fake_set_port(0, true);
     RIG_RUN_UNTIL(rig->engine.loop, strcmp(state_of(rig, "fake0"), "idle") == 0);
-    get_small(rig); /* connects */
-    RIG_RUN_UNTIL(rig->engine.loop, strcmp(state_of(rig, "fake0"), "up") == 0);
+    await_up(rig, "fake0");
     moved = fake_moved(0);
     rdma_rig_get(rig, 0, LEN * 16, 1);
     assert_true(fake_moved(0) - moved >= LEN * 4);
@@ -113,17 +123,12 @@ static void port__that_is_down_is_not_tried_and_is_used_at_once_when_it_is_up(vo
 static void port__that_comes_back_silently_is_found(void **state)
 {
     struct rdma_rig *rig = *state;
-    uint64_t until_ns = mc_monotonic_ns() + RIG_WAIT_NS;
 
     warm_up(rig);
     fake_set_port(0, false);
     RIG_RUN_UNTIL(rig->engine.loop, fake_qps_of(0) == 0);
     fake_set_link(0, true);
-    while (strcmp(state_of(rig, "fake0"), "up") != 0) {
-        assert_true(mc_monotonic_ns() < until_ns);
-        get_small(rig);
-        rig_run_a_little(rig->engine.loop);
-    }
+    await_up(rig, "fake0");
 }
 
 static void both_ports__down_are_a_named_error_at_once(void **state)

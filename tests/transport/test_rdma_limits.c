@@ -70,8 +70,7 @@ static void large_op__is_striped_over_both_devices(void **state)
     const size_t len = (size_t)32 << 20;
     uint64_t before[2];
 
-    rdma_rig_put(rig, 0, len, 1);
-    rdma_rig_get(rig, 0, len, 1); /* both are connected now, or the second would not count */
+    rdma_rig_connect_all(rig, len);
     before[0] = fake_moved(0);
     before[1] = fake_moved(1);
     rdma_rig_get(rig, 0, len, 1);
@@ -136,8 +135,7 @@ static void staging__is_shared_by_peers_in_turns(void **state)
 
     rig->options.rdma_staging = 1; /* one chunk */
     rdma_rig_reopen(rig);
-    rdma_rig_put(rig, 0, len, 1);
-    rdma_rig_get(rig, 0, len, 1); /* both are connected */
+    rdma_rig_connect_all(rig, len);
     rig_fill(rig->loose + len, LEN, 2);
     rig_op_init(&ops[0], &rig->engine, MC_RIGHT_READ, &extents[0], rig->loose);
     rig_op_init(&ops[1], &rig->engine, MC_RIGHT_WRITE, &extents[1], rig->loose + len);

@@ -108,14 +108,7 @@ static void place(struct rdma_rig *rig, const char *of_fake0, const char *of_fak
     describe_device(1, of_fake1);
     memory_node = of_memory;
     rdma_rig_restart(rig); /* devices are asked when they are opened */
-    rdma_rig_put(rig, 0, LEN, 1);
-    RIG_RUN_UNTIL(rig->engine.loop,
-                  mc_gauge_get(&mc_rdma_server_stats(rig->server)->connections) >= 2);
-    for (unsigned i = 0; i < 2; i++) {
-        rdma_rig_get(rig, 0, LEN, 1);
-        RIG_RUN_UNTIL(rig->engine.loop,
-                      mc_gauge_get(&mc_rdma_server_stats(rig->server)->connections) == 4);
-    }
+    rdma_rig_connect_all(rig, LEN);
 }
 
 /* What a read moves over each of them. */
@@ -261,9 +254,7 @@ static void polling__asks_for_no_notice(void **state)
     rdma_rig_put(rig, 0, LEN, 1);
     rig->options.rdma_poll = true;
     rdma_rig_reopen(rig);
-    rdma_rig_get(rig, 0, LEN, 1);
-    RIG_RUN_UNTIL(rig->engine.loop,
-                  mc_gauge_get(&mc_rdma_server_stats(rig->server)->connections) == 2);
+    rdma_rig_connect_all(rig, LEN);
     asked = fake_counts().notices;
     for (unsigned i = 0; i < 10; i++) {
         rdma_rig_get(rig, 0, LEN, 1);
