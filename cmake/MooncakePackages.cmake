@@ -10,6 +10,10 @@ if(MC_PACKAGE)
     install(FILES deploy/config/one-host/${daemon}.json DESTINATION /etc/mooncake
       COMPONENT ${daemon})
   endforeach()
+  # The serving process of thin clients comes with the store, which it is with other options.
+  install(FILES deploy/systemd/mooncake-client.service DESTINATION lib/systemd/system
+    COMPONENT store)
+  install(FILES deploy/config/one-host/client.json DESTINATION /etc/mooncake COMPONENT store)
   foreach(pair master:mooncake-master store:mooncake-store client:libmooncake-client1
       dev:libmooncake-client-dev tools:mooncake-tools python:python3-mooncake)
     string(REPLACE ":" ";" pair ${pair})

@@ -33,19 +33,20 @@ named_mooncake >/tmp/before
 dpkg -i /tmp/packages/*.deb >/tmp/dpkg.log 2>&1 || fail "dpkg -i: $(cat /tmp/dpkg.log)"
 getent passwd mooncake | grep -q nologin || fail "no user mooncake that cannot log in"
 [ "$(property master ActiveState)" = inactive ] || fail "the master started unasked"
-systemd-analyze verify mooncake-master.service mooncake-store.service >/tmp/verify 2>&1 ||
+systemd-analyze verify mooncake-master.service mooncake-store.service \
+    mooncake-client.service >/tmp/verify 2>&1 ||
     fail "units: $(cat /tmp/verify)"
 [ ! -s /tmp/verify ] || fail "units: $(cat /tmp/verify)"
 echo "ok: installed; the units are right"
 
 # A watchdog that bites within the time of a test.
-for daemon in master store; do
+for daemon in master store client; do
     mkdir -p "/run/systemd/system/mooncake-$daemon.service.d"
     printf '[Service]\nWatchdogSec=2\n' >"/run/systemd/system/mooncake-$daemon.service.d/test.conf"
 done
 systemctl daemon-reload
-systemctl start mooncake-master mooncake-store || fail "start"
-for daemon in master store; do
+systemctl start mooncake-master mooncake-store mooncake-client || fail "start"
+for daemon in master store client; do
     pid=$(property $daemon MainPID)
     [ "$(stat -c %U "/proc/$pid")" = mooncake ] || fail "$daemon runs as another user"
     grep -q '^CapEff:\s0*$' "/proc/$pid/status" || fail "$daemon has capabilities"
@@ -54,7 +55,8 @@ done
 property master StatusText | grep -q 'rpc_port=50051' || fail "status of the master"
 within 10 works greeting
 property store StatusText | grep -q 'lends memory' || fail "status of the store"
-echo "ok: both serve as user mooncake; a value came back"
+property client ActiveState | grep -q '^active$' || fail "the client is not active"
+echo "ok: all serve as user mooncake; a value came back"
 
 python3 - <<'P' || fail "python"
 from mooncake.store import MooncakeDistributedStore
@@ -92,12 +94,12 @@ within 20 restarts_reach store 1
 within 30 works after-the-store
 echo "ok: a stuck master and a killed store are back, and so is the pool"
 
-systemctl stop mooncake-store mooncake-master
-for daemon in master store; do
+systemctl stop mooncake-client mooncake-store mooncake-master
+for daemon in master store client; do
     [ "$(property $daemon ExecMainStatus)/$(property $daemon Result)" = 0/success ] ||
         fail "$daemon ended with $(property $daemon ExecMainStatus)/$(property $daemon Result)"
 done
-echo "ok: both ended with status 0"
+echo "ok: all ended with status 0"
 
 systemctl start mooncake-master
 rm -rf /run/systemd/system/mooncake-*

@@ -49,7 +49,7 @@ class Configurations(unittest.TestCase):
 
     def test_each_is_one_that_its_daemon_takes(self):
         files = glob.glob(os.path.join(DEPLOY, "config", "*", "*.json"))
-        self.assertEqual(len(files), 6)
+        self.assertEqual(len(files), 7)
         for path in files:
             daemon = "mooncake_" + os.path.basename(path).removesuffix(".json")
             options = effective([daemon, "--config_path=" + path])
@@ -73,11 +73,12 @@ class Units(unittest.TestCase):
         return parser
 
     def test_command_lines_read_the_packaged_configuration(self):
-        for daemon in ("master", "store"):
+        for daemon in ("master", "store", "client"):
             command = shlex.split(self.unit(daemon)["Service"]["ExecStart"])
             self.assertEqual(command[0], f"/usr/bin/mooncake_{daemon}")
             self.assertIn(f"--config_path=/etc/mooncake/{daemon}.json", command)
-            self.assertEqual(read("debian", daemon, "conffiles"), f"/etc/mooncake/{daemon}.json\n")
+            package = "master" if daemon == "master" else "store"
+            self.assertIn(f"/etc/mooncake/{daemon}.json\n", read("debian", package, "conffiles"))
             packaged = os.path.join(DEPLOY, "config", "one-host", daemon + ".json")
             effective([word.replace(f"/etc/mooncake/{daemon}.json", packaged)
                        for word in command])
@@ -90,8 +91,15 @@ class Units(unittest.TestCase):
         longest = max(int(re.fullmatch(r"(\d+)s", grace)[1]) for grace in graces)
         self.assertGreater(int(service["TimeoutStopSec"]), longest)
 
-    def test_both_are_watched_and_have_no_rights(self):
-        for daemon in ("master", "store"):
+    def test_services_side_by_side_have_folders_of_their_own(self):
+        folders = [self.unit(daemon)["Service"]["RuntimeDirectory"]
+                   for daemon in ("store", "client")]
+        self.assertEqual(len(set(folders)), 2, "the folder goes with the service that ends")
+        for daemon, folder in zip(("store", "client"), folders):
+            self.assertIn(f"--shm_dir=/run/{folder}", self.unit(daemon)["Service"]["ExecStart"])
+
+    def test_all_are_watched_and_have_no_rights(self):
+        for daemon in ("master", "store", "client"):
             service = self.unit(daemon)["Service"]
             self.assertEqual(service["Type"], "notify")
             self.assertGreater(int(service["WatchdogSec"]), 0)
