@@ -369,7 +369,8 @@ MOONCAKE_API mooncake_err mooncake_batch_put_pieces(mooncake_client *client,
 /**
  * Read many values into the caller's memory: as mooncake_get_into(), each item judged alone.
  *
- * @param data      receives the values, one an item; no two overlap, as several arrive at a time
+ * @param data      receives the values, one an item; no two overlap, as several arrive at a time:
+ *                  one that another has spoilt is read once more
  * @param caps      bytes there, one an item
  * @param out_lens  as out_len of mooncake_get_into(), one an item; NULL allowed
  */

@@ -25,6 +25,8 @@ typedef struct mooncake_client_stats {
     uint64_t sleeps;             /**< times that a call slept */
     uint64_t poll_rests;         /**< times that polling was left for a while, because others
                                       wanted the processor */
+    uint64_t reads_disturbed;    /**< extents whose place in the caller's memory was written by
+                                      somebody else while they were read; they were read again */
 } mooncake_client_stats;
 
 /**

@@ -20,7 +20,7 @@
 
 /* What mooncake_client_get_stats() tells; any thread counts. */
 struct mc_client_counters {
-    _Atomic uint64_t puts_again, puts_degraded, damaged_extents, read_failovers;
+    _Atomic uint64_t puts_again, puts_degraded, damaged_extents, read_failovers, reads_disturbed;
 };
 
 struct mooncake_client {

@@ -22,6 +22,10 @@ struct mc_get_op {
     struct mc_xfer_op op;
     struct mc_list node; /* in the window's list while under way */
     struct mc_get_entry *entry;
+    /* get_doubt.c: memory of the second look, owned, and the caller's meanwhile. */
+    struct iovec own, *pieces;
+    unsigned pieces_count;
+    bool untold; /* it could not be had: whether the copy is damaged is not known */
 };
 
 /* An item while it is in a window. */
@@ -65,7 +69,8 @@ struct mc_get_job {
     struct mc_get_item *items;
     struct mc_get_window windows[MC_WINDOWS_MAX];
     uint64_t random;
-    mooncake_err err; /* of the last question that failed as a whole */
+    mooncake_err err;     /* of the last question that failed as a whole */
+    uint64_t doubt_bytes; /* of second looks under way */
     enum mc_get_mode mode;
     bool pumping;
 };
@@ -87,5 +92,12 @@ void mc_get_read(struct mc_get_window *window);
 void mc_get_give_up_stalled(struct mc_get_window *window);
 /** What the entry is, when every copy has been tried. */
 mooncake_err mc_get_final_error(const struct mc_get_entry *entry);
+
+/* ---- get_doubt.c ------------------------------------------------------------------------- */
+
+/** The op's checksum did not hold. True: its transfer is to be done once more, as it is now. */
+bool mc_get_doubt_begin(struct mc_get_window *window, struct mc_get_op *op);
+/** It has ended, with or without a second look: what that has proven is in the caller's memory. */
+void mc_get_doubt_end(struct mc_get_window *window, struct mc_get_op *op);
 
 #endif

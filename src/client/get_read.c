@@ -89,14 +89,22 @@ static void on_read(struct mc_xfer *xfer, struct mc_xfer_op *xfer_op)
     struct mc_get_entry *entry = op->entry;
 
     mc_list_drop(&op->node);
+    if (xfer_op->err == MOONCAKE_ECHECKSUM && mc_get_doubt_begin(window, op)) {
+        mc_list_add_tail(&window->ops, &op->node);
+        mc_xfer_add(xfer, xfer_op);
+        return;
+    }
+    mc_get_doubt_end(window, op);
     MC_ASSERT(entry->left > 0);
     entry->left--;
     if (xfer_op->lend != NULL && xfer_op->err == MOONCAKE_ERPC) {
         entry->present = MOONCAKE_ENOTSUP;
     } else if (xfer_op->err != MOONCAKE_OK) {
         note_read_failure(window->job, entry, xfer_op);
-        mc_report_failure(window->job->base.call, xfer_op, &entry->item->key,
-                          mc_job_idle_ms(&window->job->base));
+        if (!op->untold) {
+            mc_report_failure(window->job->base.call, xfer_op, &entry->item->key,
+                              mc_job_idle_ms(&window->job->base));
+        }
         entry->present = xfer_op->err;
     }
     /* The next copy goes into the same memory, so all of this one must have ended. */

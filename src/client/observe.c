@@ -39,6 +39,7 @@ mooncake_err mooncake_client_get_stats(mooncake_client *client, mooncake_client_
         .polls_missed = loops.polls_missed,
         .sleeps = loops.sleeps,
         .poll_rests = loops.rests,
+        .reads_disturbed = atomic_load_explicit(&counters->reads_disturbed, memory_order_relaxed),
     };
     /* As far as the caller's version of the struct reaches. */
     memcpy(out_stats, &stats,

@@ -245,6 +245,81 @@ static void damaged__copies_in_a_batch_are_judged_alone_and_each_is_counted(void
     contract_check(c);
 }
 
+/* ---- what only seems damaged -------------------------------------------------------------- */
+
+#define SHARED_LEN ((size_t)3 << 19) /* over TCP in parts, over shm worth several threads */
+#define SHARED_ROUNDS 50
+
+static mooncake_client *open_busy(struct contract *c, const char *transport)
+{
+    mooncake_client_options options;
+    mooncake_client *client = NULL;
+
+    mooncake_client_options_init(&options);
+    options.master = c->pool.master_address;
+    options.transport = transport;
+    options.tcp_connections = 4;
+    options.copy_threads = 2;
+    assert_int_equal(mooncake_client_open(&options, &client), MOONCAKE_OK);
+    return client;
+}
+
+/* Read all keys into one buffer, as no program should, until they got in each other's way. */
+static void read_into_one_buffer(mooncake_client *client, uint8_t *room)
+{
+    mooncake_client_stats stats = {.struct_size = sizeof(stats)};
+    char names[KEYS][32];
+    const char *keys[KEYS];
+    void *into[KEYS];
+    uint64_t caps[KEYS];
+    mooncake_err results[KEYS];
+
+    for (unsigned i = 0; i < KEYS; i++) {
+        name_key(names[i], i);
+        keys[i] = names[i];
+        into[i] = room;
+        caps[i] = SHARED_LEN;
+    }
+    for (unsigned round = 0; round < SHARED_ROUNDS && stats.reads_disturbed == 0; round++) {
+        assert_int_equal(
+            mooncake_batch_get_into(client, keys, into, caps, KEYS, 10000, results, NULL),
+            MOONCAKE_OK);
+        for (unsigned i = 0; i < KEYS; i++) {
+            assert_int_equal(results[i], MOONCAKE_OK);
+        }
+        assert_int_equal(mooncake_client_get_stats(client, &stats), MOONCAKE_OK);
+    }
+    assert_true(stats.reads_disturbed > 0);
+    assert_int_equal(stats.damaged_extents, 0);
+}
+
+static void buffers__that_overlap_cost_nobody_a_copy(void **state)
+{
+    static const char *const transports[2] = {"tcp", "shm"};
+    struct contract *c = *state;
+    uint8_t *room = malloc(SHARED_LEN);
+    char key[32];
+
+    assert_non_null(room);
+    for (unsigned i = 0; i < KEYS; i++) {
+        name_key(key, i);
+        assert_int_equal(value_put(c->client, key, SHARED_LEN, i, NULL, 5000), MOONCAKE_OK);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        mooncake_client *client = open_busy(c, transports[i]);
+
+        read_into_one_buffer(client, room);
+        mooncake_client_close(client);
+    }
+    for (unsigned i = 0; i < KEYS; i++) {
+        name_key(key, i);
+        assert_int_equal(value_get(c->client, key, SHARED_LEN, i, 5000), MOONCAKE_OK);
+    }
+    assert_int_equal(damaged_replicas(c), 0);
+    free(room);
+    contract_check(c);
+}
+
 /* ---- what stays behind ------------------------------------------------------------------- */
 
 static unsigned count_mapped_segments(void)
@@ -293,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(damaged__copy_is_passed_over_and_never_returned),
         TEST(damaged__copies_in_a_batch_are_judged_alone_and_each_is_counted),
+        TEST(buffers__that_overlap_cost_nobody_a_copy),
         TEST(client__that_is_closed_last_leaves_no_descriptor_and_no_mapping),
     };
 
