@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "base/limits.h"
 #include "io/stream.h"
 #include "rpc/rpc_fronts.h"
 #include "rpc/rpc_server_impl.h"

@@ -152,8 +152,10 @@ void mc_peers_note_fallback(struct mc_peers *peers, const char *name, const char
     struct entry *entry = lock_entry(peers, name);
     bool first;
 
-    (void)atomic_fetch_add_explicit(&peers->fallbacks[fallback_kind(from)], 1,
-                                    memory_order_relaxed);
+    if (peers != NULL) {
+        (void)atomic_fetch_add_explicit(&peers->fallbacks[fallback_kind(from)], 1,
+                                        memory_order_relaxed);
+    }
     if (entry == NULL) {
         return;
     }

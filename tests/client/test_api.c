@@ -92,10 +92,11 @@ static void stats__tell_what_waiting_has_cost(void **state)
     mooncake_client *sleeper = NULL;
     bool exists;
 
-    for (int i = 0; i < 100; i++) {
+    /* Often: while others want the processor it leaves polling, for seconds in the end. */
+    for (int i = 0; i < 100000 && stats.polls_found + stats.polls_missed == 0; i++) {
         assert_int_equal(mooncake_exist(rig->client, "k", 0, &exists), MOONCAKE_OK);
+        assert_int_equal(mooncake_client_get_stats(rig->client, &stats), MOONCAKE_OK);
     }
-    assert_int_equal(mooncake_client_get_stats(rig->client, &stats), MOONCAKE_OK);
     assert_true(stats.polls_found + stats.polls_missed > 0);
     assert_true(stats.poll_ns > 0);
 
