@@ -101,7 +101,10 @@ static void check_address(const char *text, uint16_t default_port, size_t host_c
         return;
     }
     law(host[0] != '\0' && strlen(host) < host_cap);
-    law(host[0] != '.' && strstr(host, "..") == NULL); /* no empty label */
+    if (strchr(host, ':') ==
+        NULL) { /* a name: no empty label; the zone of an address may have one */
+        law(host[0] != '.' && strstr(host, "..") == NULL);
+    }
     for (const char *at = host; *at != '\0'; at++) {
         law(*at > ' ' && *at <= '~' && *at != '/' && *at != '[' && *at != ']');
     }
