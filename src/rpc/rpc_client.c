@@ -415,6 +415,8 @@ mooncake_err mc_rpc_client_set_address(struct mc_rpc_client *client, const char 
     mc_timer_clear(client->attempt_timer);
     client->state = MC_RPC_DOWN;
     client->failures = 0;
+    client->who_asked = false;
+    client->who_found = NULL;
     if (!mc_list_empty(&client->held)) {
         return mc_rpc_link_start(client);
     }

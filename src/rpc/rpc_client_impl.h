@@ -8,6 +8,7 @@
 #include "rpc/calls.h"
 #include "rpc/input.h"
 #include "rpc/rpc_client.h"
+#include "rpc/rpc_who.h"
 
 #define MC_RPC_TEXT_LEN_MAX 512u
 
@@ -25,6 +26,7 @@ struct mc_rpc_link {
     struct mc_rpc_input input;
     uint8_t *scratch; /* owned */
     bool hello_sent, answered;
+    bool strange; /* what was answered is not of our protocol, and of none that we know */
     uint64_t quiet_since_ns; /* when bytes last came, or the first call after a pause was sent */
     char why[MC_RPC_TEXT_LEN_MAX]; /* sentence, if it was we who closed it */
 };
@@ -47,7 +49,14 @@ struct mc_rpc_client {
     uint64_t attempt_deadline_ns;
     unsigned failures; /* attempts since the last connection */
     bool reconnect;    /* a connection was lost: try once without being asked */
-    uint64_t jitter;   /* state of the random numbers for it */
+
+    /* Who is at this address, if not a master: asked once, before the first connection. */
+    struct mc_rpc_who *who; /* NULL: not being asked */
+    bool who_asked;
+    const char *who_found;             /* part of a sentence, static; NULL: not known */
+    char who_why[MC_RPC_TEXT_LEN_MAX]; /* sentence if it is not found out */
+
+    uint64_t jitter; /* state of the random numbers for it */
 
     /* What set_address() left to be told from the loop. */
     struct mc_post lost_post;

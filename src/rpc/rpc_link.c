@@ -11,6 +11,9 @@
 #include "base/mem.h"
 #include "rpc/rpc_client_impl.h"
 
+/* So long it may take to find out who is there. */
+#define WHO_MS_MAX 1000u
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 void mc_rpc_link_fail(struct mc_rpc_link *link, const char *fmt, ...)
@@ -29,6 +32,7 @@ void mc_rpc_link_retire(struct mc_rpc_client *client)
 {
     struct mc_rpc_link *link = client->link;
 
+    mc_rpc_who_stop(&client->who);
     if (link != NULL) {
         link->client = NULL;
         client->link = NULL;
@@ -82,23 +86,76 @@ static void connection_lost(struct mc_rpc_client *client, const char *sentence)
     mc_rpc_calls_fail(client, &under_way, MOONCAKE_ERPC, sentence);
 }
 
+static void who_answered(void *arg, const char *what)
+{
+    struct mc_rpc_client *client = arg;
+    char sentence[MC_RPC_TEXT_LEN_MAX];
+
+    client->who = NULL;
+    client->who_found = what;
+    if (what != NULL) {
+        (void)snprintf(sentence, sizeof(sentence), "%s: %s; " MC_RPC_WHERE_A_MASTER_IS,
+                       client->address, what);
+    } else {
+        (void)snprintf(sentence, sizeof(sentence), "%s", client->who_why);
+    }
+    mc_rpc_client_enter(client);
+    attempt_failed(client, sentence);
+    (void)mc_rpc_client_leave(client);
+}
+
+/* Somebody listens there and is no master. Find out who, once, for as long as nothing else is known
+ * of the address: a master that closes connections is not to be asked more than it is. */
+static bool ask_who(struct mc_rpc_client *client, const char *sentence)
+{
+    uint64_t left_ms = mc_left_ms(mc_monotonic_ns(), client->attempt_deadline_ns);
+    uint32_t patience_ms = left_ms < WHO_MS_MAX ? (uint32_t)left_ms : WHO_MS_MAX;
+
+    if (client->who_asked || patience_ms == 0) {
+        return false;
+    }
+    client->who_asked = true;
+    (void)snprintf(client->who_why, sizeof(client->who_why), "%s", sentence);
+    if (mc_rpc_who_start(client->loop, client->address, patience_ms, who_answered, client,
+                         &client->who) != MOONCAKE_OK) {
+        return false;
+    }
+    mc_timer_set(client->attempt_timer, patience_ms, 0);
+    return true;
+}
+
+/* Why an attempt has failed. */
+static void say_why(const struct mc_rpc_link *link, bool no_master, char *out, size_t cap)
+{
+    const struct mc_rpc_client *client = link->client;
+
+    if (no_master && client->who_found != NULL) {
+        (void)snprintf(out, cap, "%s: %s; " MC_RPC_WHERE_A_MASTER_IS, client->address,
+                       client->who_found);
+    } else if (link->why[0] != '\0') {
+        (void)snprintf(out, cap, "%s", link->why);
+    } else if (client != NULL && client->state == MC_RPC_CONNECTING) {
+        (void)snprintf(out, cap, "%.300s; %s", mooncake_last_error(),
+                       link->hello_sent ? "it gave no answer to Hello: is this the RPC port? "
+                                          "(option rpc_port of mooncake_master, 50051 unless it "
+                                          "was changed)"
+                                        : "does mooncake_master run there? (option --master)");
+    } else {
+        (void)snprintf(out, cap, "%s", mooncake_last_error());
+    }
+}
+
 static void on_closed(void *arg, mooncake_err why)
 {
     struct mc_rpc_link *link = arg;
     struct mc_rpc_client *client = link->client;
     char sentence[MC_RPC_TEXT_LEN_MAX];
-    bool was_up;
+    bool was_up, no_master;
 
     (void)why; /* ERPC in every case for a call; the sentence tells */
-    if (link->why[0] != '\0') {
-        (void)snprintf(sentence, sizeof(sentence), "%s", link->why);
-    } else if (client != NULL && client->state == MC_RPC_CONNECTING) {
-        (void)snprintf(sentence, sizeof(sentence), "%.400s; %s", mooncake_last_error(),
-                       link->hello_sent ? "it gave no answer to Hello: is this the RPC port?"
-                                        : "does mooncake_master run there? (option --master)");
-    } else {
-        (void)snprintf(sentence, sizeof(sentence), "%s", mooncake_last_error());
-    }
+    no_master = client != NULL && client->state == MC_RPC_CONNECTING && link->hello_sent &&
+                (link->why[0] == '\0' || link->strange);
+    say_why(link, no_master, sentence, sizeof(sentence));
     mc_rpc_input_fini(&link->input);
     mc_free(link->scratch);
     mc_free(link);
@@ -107,6 +164,9 @@ static void on_closed(void *arg, mooncake_err why)
     }
     client->link = NULL;
     was_up = client->state == MC_RPC_UP;
+    if (no_master && ask_who(client, sentence)) {
+        return;
+    }
     mc_rpc_client_enter(client);
     if (was_up) {
         connection_lost(client, sentence);
@@ -152,6 +212,11 @@ void mc_rpc_link_timer(void *arg)
     struct mc_rpc_client *client = arg;
     bool wanted = client->reconnect || !mc_list_empty(&client->held);
 
+    if (client->who != NULL) {
+        mc_rpc_who_stop(&client->who);
+        who_answered(client, NULL);
+        return;
+    }
     if (client->state == MC_RPC_CONNECTING) {
         mc_rpc_link_fail(client->link,
                          "%s accepted the connection but did not answer Hello within %u ms: is it "
@@ -214,6 +279,7 @@ static void hello_answered(struct mc_rpc_link *link, const struct mc_frame *fram
         return;
     }
     client->state = MC_RPC_UP;
+    client->who_asked = true; /* a master: whatever it does later, it is not to be asked */
     client->failures = 0;
     client->reconnect = false;
     mc_timer_clear(client->attempt_timer);
@@ -273,36 +339,13 @@ static bool take_frame(struct mc_rpc_link *link, const struct mc_frame *frame, c
     return link->client != NULL && mc_stream_is_connected(link->stream);
 }
 
-/* Who begins like this? For the sentence of somebody who has the wrong port. */
-static const char *guess_peer(const uint8_t *bytes, size_t len)
-{
-    static const struct {
-        const char *begin, *what;
-    } known[] = {
-        {"HTTP/", "an HTTP server, such as the admin port of a master, answers there"},
-        {"MCDH", "the data port of a store answers there"},
-        {"SSH-", "an SSH server answers there"},
-        {"-ERR", "a Redis server answers there"},
-        {"\x15\x03", "a TLS server answers there"},
-    };
-
-    for (size_t i = 0; i < MC_ARRAY_LEN(known); i++) {
-        size_t begin_len = strlen(known[i].begin);
-
-        if (len >= begin_len && memcmp(bytes, known[i].begin, begin_len) == 0) {
-            return known[i].what;
-        }
-    }
-    return NULL;
-}
-
 /* The first bytes of a connection. False: they are no frame's, and the link has failed. */
 static bool check_first_bytes(struct mc_rpc_link *link, size_t len)
 {
-    const char *what = guess_peer(link->scratch, len);
+    const char *what = mc_rpc_who_begins(link->scratch, len);
 
     if (what != NULL) {
-        mc_rpc_link_fail(link, "%s: %s; is this the RPC port?", link->client->address, what);
+        mc_rpc_link_fail(link, "%s: %s; " MC_RPC_WHERE_A_MASTER_IS, link->client->address, what);
     }
     return what == NULL;
 }
@@ -338,6 +381,7 @@ static void on_bytes(void *arg, size_t len)
     if (err == MOONCAKE_ENOMEM) {
         mc_rpc_link_fail(link, "out of memory for an answer of %s", client->address);
     } else if (err != MOONCAKE_OK) {
+        link->strange = true;
         mc_rpc_link_fail(link,
                          "peer %s does not speak the Mooncake control protocol: is this the RPC "
                          "port? (%s)",

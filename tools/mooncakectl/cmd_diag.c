@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "fetch.h"
 #include "log_lines.h"
 #include "output.h"
-#include "whois.h"
 
 #define FOLDER "mooncake-diag"
 #define ARCHIVE "mooncake-diag.tar.gz"

@@ -10,25 +10,23 @@
 #include "args.h"
 #include "config.h"
 #include "output.h"
-#include "whois.h"
 
-/* What to look at first, where the library's sentence tells it already. NULL: somebody is there. */
-static const char *why_not(const char *detail)
+/* What to look at first, where the library's sentence does not say so already. */
+static const char *what_first(const char *detail)
 {
     if (strstr(detail, "cannot resolve") != NULL) {
-        return "that host's name is not known here: is it mistyped?";
+        return "that host's name is not known here: is it mistyped? ";
     }
     if (strstr(detail, "Connection refused") != NULL) {
         return "nothing listens there: the master is down, or its RPC port is another one (50051 "
-               "unless it was changed).";
+               "unless it was changed). ";
     }
-    return NULL;
+    return "";
 }
 
 static enum mc_exit open_pool(struct mc_ctl *ctl)
 {
     mooncake_client_options options;
-    const char *who;
     mooncake_err err;
 
     mooncake_client_options_init(&options);
@@ -51,16 +49,10 @@ static enum mc_exit open_pool(struct mc_ctl *ctl)
         return MC_EXIT_USAGE; /* an address that is none */
     }
     (void)mc_fail(ctl, err, "cannot reach the pool (address from %s)", ctl->master_source);
-    who = why_not(mooncake_last_error());
-    if (who == NULL) {
-        who = mc_who_listens(ctl->master);
-    }
     (void)fprintf(stderr,
-                  "mooncakectl: %s Name another address with --master=HOST:PORT, "
-                  "MOONCAKE_MASTER or a file: mooncakectl help\n",
-                  who != NULL ? who
-                              : "nobody answered: is mooncake_master running, and is that its "
-                                "RPC address?");
+                  "mooncakectl: %sName another address with --master=HOST:PORT, MOONCAKE_MASTER or "
+                  "a file: mooncakectl help\n",
+                  what_first(mooncake_last_error()));
     return mc_exit_of(err);
 }
 

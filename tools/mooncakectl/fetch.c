@@ -1,8 +1,5 @@
-/*
- * Asked when the library says that no master is there: one question in HTTP, one in the stores'
- * data protocol, each on a connection of its own and with little patience.
- */
-#include "whois.h"
+/* A page of an admin port, over a connection of its own and with little patience. */
+#include "fetch.h"
 
 #include <netdb.h>
 #include <poll.h>
@@ -43,58 +40,6 @@ static int connect_to(const char *host, const char *port)
     return fd;
 }
 
-/* Say something and take down what comes back: @p want bytes, or until the end or a silence. */
-static size_t ask(const char *host, const char *port, const void *question, size_t len,
-                  char *answer, size_t want)
-{
-    int fd = connect_to(host, port);
-    size_t got = 0;
-
-    if (fd < 0) {
-        return 0;
-    }
-    if (send(fd, question, len, MSG_NOSIGNAL) == (ssize_t)len) {
-        struct pollfd readable = {.fd = fd, .events = POLLIN};
-
-        while (got < want && poll(&readable, 1, PATIENCE_MS) == 1) {
-            ssize_t n = read(fd, answer + got, want - got);
-
-            if (n <= 0) {
-                break;
-            }
-            got += (size_t)n;
-        }
-    }
-    (void)close(fd);
-    answer[got] = '\0';
-    return got;
-}
-
-static const char *judge(const char *host, const char *port)
-{
-    static const char get[] = "GET / HTTP/1.0\r\n\r\n";
-    /* The first bytes of the data protocol: magic, protocol 1 to 1, status 0. */
-    static const char hello[16] = {'M', 'C', 'D', 'H', 1, 0, 1, 0};
-    char answer[ANSWER_CAP];
-
-    if (ask(host, port, get, sizeof(get) - 1, answer, ANSWER_CAP - 1) > 0 &&
-        strncmp(answer, "HTTP/", 5) == 0) {
-        return strstr(answer, "/live ") != NULL
-                   ? "that is the admin HTTP port of a master or store; the RPC port is another "
-                     "one: option rpc_port of mooncake_master, 50051 unless it was changed."
-                   : "an HTTP server listens there, no master.";
-    }
-    if (strncmp(answer, "SSH-", 4) == 0) {
-        return "an SSH server listens there, no master.";
-    }
-    if (ask(host, port, hello, sizeof(hello), answer, sizeof(hello)) >= 4 &&
-        strncmp(answer, "MCDH", 4) == 0) {
-        return "that is the data port of a store; ask its master instead: the line \"serving\" in "
-               "the master's log has the port.";
-    }
-    return NULL;
-}
-
 /* "host:port", "[::1]:port" -> two texts in out; false if it is neither. */
 static bool split(const char *address, char *out, size_t cap, const char **out_host,
                   const char **out_port)
@@ -113,19 +58,6 @@ static bool split(const char *address, char *out, size_t cap, const char **out_h
         *out_host = out + 1;
     }
     return true;
-}
-
-const char *mc_who_listens(const char *address)
-{
-    const char *host, *port;
-    char buffer[256];
-
-    address = address != NULL ? address : getenv("MOONCAKE_MASTER");
-    if (!split(address != NULL ? address : "127.0.0.1:50051", buffer, sizeof(buffer), &host,
-               &port)) {
-        return NULL;
-    }
-    return judge(host, port);
 }
 
 /* The answer's head is read byte by byte: it is short. */
