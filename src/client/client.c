@@ -13,7 +13,6 @@
 #include "client/view.h"
 #include "transport/shm_map.h"
 
-#define MASTER_PORT 50051u
 #define TIMEOUT_MS_MAX (24u * 3600u * 1000u)
 #define ENGINES_MAX 1024u
 #define POLL_US_MAX 1000000u
@@ -169,18 +168,11 @@ static mooncake_err copy_text(const char *text, size_t len_max, char **out)
     return *out == NULL ? MOONCAKE_ENOMEM : MOONCAKE_OK;
 }
 
-/* "host" gets the master's usual port. */
 static mooncake_err copy_master(const char *text, char **out)
 {
-    char host[MC_ADDR_LEN_MAX + 1], address[MC_ADDR_LEN_MAX + 16], why[400];
-    uint16_t port;
+    char address[MC_MASTER_ADDRESS_CAP];
 
-    if (mc_parse_address(text, MASTER_PORT, host, sizeof(host), &port) != MOONCAKE_OK) {
-        (void)snprintf(why, sizeof(why), "%s", mooncake_last_error());
-        return mc_err_set(MOONCAKE_EINVAL, "master: %s", why); /* names the text */
-    }
-    (void)snprintf(address, sizeof(address), strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
-                   (unsigned)port);
+    MC_TRY(mc_master_address(text, address));
     return copy_text(address, sizeof(address), out);
 }
 

@@ -25,7 +25,10 @@ static mooncake_err copy_text(const char *text, char **out)
 
 static mooncake_err copy_options(struct mc_store *store, const struct mc_store_options *options)
 {
-    MC_TRY(copy_text(options->master, &store->master));
+    char master[MC_MASTER_ADDRESS_CAP];
+
+    MC_TRY(mc_master_address(options->master, master));
+    MC_TRY(copy_text(master, &store->master));
     MC_TRY(copy_text(options->program, &store->program));
     MC_TRY(copy_text(options->data_address, &store->data_address));
     MC_TRY(copy_text(options->advertise_host, &store->advertise_host));

@@ -6,8 +6,11 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/option.h"
 #include "rpc/frame.h"
 
+/* Of an address that names none. */
+#define MASTER_PORT 50051u
 #define BACKOFF_MIN_MS 50u
 #define BACKOFF_MAX_MS 2000u
 
@@ -247,6 +250,20 @@ mooncake_err mc_master_stub_open(struct mc_loop *loop, const struct mc_master_st
 free_hello:
     mc_buf_fini(&bytes);
     return err;
+}
+
+mooncake_err mc_master_address(const char *text, char out[MC_MASTER_ADDRESS_CAP])
+{
+    char host[MC_ADDR_LEN_MAX + 1], why[400];
+    uint16_t port;
+
+    if (mc_parse_address(text, MASTER_PORT, host, sizeof(host), &port) != MOONCAKE_OK) {
+        (void)snprintf(why, sizeof(why), "%s", mooncake_last_error());
+        return mc_err_set(MOONCAKE_EINVAL, "master: %s", why); /* names the text */
+    }
+    (void)snprintf(out, MC_MASTER_ADDRESS_CAP, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u",
+                   host, (unsigned)port);
+    return MOONCAKE_OK;
 }
 
 void mc_master_stub_close(struct mc_master_stub *stub)

@@ -13,8 +13,11 @@
 #ifndef MC_WIRE_MASTER_STUB_H
 #define MC_WIRE_MASTER_STUB_H
 
+#include "base/limits.h"
 #include "rpc/rpc_client.h"
 #include "wire/methods.h"
+
+#define MC_MASTER_ADDRESS_CAP (MC_ADDR_LEN_MAX + 16u)
 
 struct mc_master_call {
     struct mc_rpc_call rpc;
@@ -48,6 +51,11 @@ struct mc_master_stub_options {
     void (*on_state)(void *arg, bool up);
     void *arg;
 };
+
+/** What a person wrote, "host:port" or "host" with the usual port, as "host:port". EINVAL, and the
+ * sentence names the text. */
+mooncake_err mc_master_address(const char *text, char out[MC_MASTER_ADDRESS_CAP]) MC_MUST_CHECK;
+
 struct mc_master_stub {
     struct mc_rpc_client *rpc;
     struct mc_buf hello;

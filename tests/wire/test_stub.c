@@ -332,10 +332,34 @@ static void stub__open_that_fails_leaves_nothing_behind(void **state)
     assert_int_equal(mc_master_stub_open(NULL, &options, &stub), MOONCAKE_EINVAL);
 }
 
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void stub__master_address_without_a_port_gets_the_usual_one(void **state)
+{
+    static const char *const good[][2] = {
+        {"kv1", "kv1:50051"},           {"kv1:7", "kv1:7"},
+        {"[::1]", "[::1]:50051"},       {"[::1]:7", "[::1]:7"},
+        {"10.0.0.1", "10.0.0.1:50051"},
+    };
+    static const char *const bad[] = {"", ":50051", "kv1:", "kv1:70000", "::1:7", "http://kv1:7"};
+    char address[MC_MASTER_ADDRESS_CAP];
+
+    (void)state;
+    for (size_t i = 0; i < MC_ARRAY_LEN(good); i++) {
+        assert_int_equal(mc_master_address(good[i][0], address), MOONCAKE_OK);
+        assert_string_equal(address, good[i][1]);
+    }
+    for (size_t i = 0; i < MC_ARRAY_LEN(bad); i++) {
+        assert_int_equal(mc_master_address(bad[i], address), MOONCAKE_EINVAL);
+        assert_non_null(strstr(mooncake_last_error(), "master: "));
+    }
+}
+
 int main(void)
 {
 #define STUB_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stub__master_address_without_a_port_gets_the_usual_one),
         STUB_TEST(stub__an_answer_with_another_count_is_no_answer),
         STUB_TEST(stub__every_batch_method_compares_its_counts),
         STUB_TEST(stub__an_answer_that_cannot_be_read_says_why),
