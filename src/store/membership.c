@@ -20,6 +20,9 @@
 #define PING_INTERVAL_MS 1000u
 /* Well inside the master's client TTL (10 s), so that one lost ping is followed by others. */
 #define PING_TIMEOUT_MS 2000u
+/* At the beginning, while the master may be starting too. */
+#define EAGER_INTERVAL_MS 100u
+#define PATIENCE_MS 1500u
 #define MOUNT_TIMEOUT_MS 5000u
 #define UNMOUNT_TIMEOUT_MS 2000u
 #define GOODBYE_TIMEOUT_MS 1000u
@@ -44,6 +47,17 @@ static bool all_mounted(const struct mc_store *store)
     return true;
 }
 
+/* What the log is spared: that a master which is started at the same time is not there yet, and a
+ * deadline that came before the attempt to connect has ended, which tells more when it does. */
+static bool is_no_news(const struct mc_store *store, mooncake_err err)
+{
+    if (mc_rpc_client_is_up(store->stub.rpc)) {
+        return false;
+    }
+    return err == MOONCAKE_ETIMEDOUT ||
+           (err == MOONCAKE_ERPC && mc_monotonic_ns() < store->patient_until_ns);
+}
+
 /* The state follows from what is known; a leave under way is not undone. */
 static void judge(struct mc_store *store, mooncake_err err)
 {
@@ -66,11 +80,11 @@ static void judge(struct mc_store *store, mooncake_err err)
         store->join_err = MOONCAKE_OK;
         tell(store, MOONCAKE_OK);
     } else if (store->state == MC_STORE_JOINING && err != MOONCAKE_OK) {
-        if (err != store->join_err) { /* it tries each second; the log hears it once */
+        if (err != store->join_err && !is_no_news(store, err)) { /* once; it tries on and on */
             mc_log_warn("store.joining", "master=%s err=%s detail=\"%s\"", store->master,
                         mooncake_err_name(err), mooncake_last_error());
+            store->join_err = err;
         }
-        store->join_err = err;
         tell(store, err);
     }
 }
@@ -243,6 +257,7 @@ static void on_ping(struct mc_master_call *call, mooncake_err err)
 
     store->ping.under_way = false;
     store->pinged = err == MOONCAKE_OK;
+    store->heard = store->heard || store->pinged;
     mc_counter_add_owner(&store->ping_failures, err == MOONCAKE_OK ? 0 : 1);
     if (store->state == MC_STORE_LEAVING || store->state == MC_STORE_LEFT) {
         return;
@@ -287,6 +302,10 @@ static void on_tick(void *arg)
     if (!store->ping.under_way) {
         ping(store, false, PING_TIMEOUT_MS, on_ping);
     }
+    if (store->eager && (store->pinged || mc_monotonic_ns() >= store->patient_until_ns)) {
+        store->eager = false;
+        mc_timer_set(store->tick, PING_INTERVAL_MS, PING_INTERVAL_MS);
+    }
     if (store->state == MC_STORE_JOINING && store->pinged) {
         mount_if_needed(store);
     }
@@ -294,15 +313,26 @@ static void on_tick(void *arg)
 
 /* ---- leaving ----------------------------------------------------------------------------- */
 
+/* No master has ever answered: none was told of the segments. */
+static bool nobody_knows(const struct mc_store *store)
+{
+    return !store->heard && !mc_rpc_client_is_up(store->stub.rpc);
+}
+
+static void end_membership(struct mc_store *store, bool heard)
+{
+    store->state = MC_STORE_LEFT;
+    mc_log_info("store.left", "name=%s master=%s heard=%s", store->name, store->master,
+                heard ? "yes" : "no");
+    tell(store, MOONCAKE_OK);
+}
+
 static void on_goodbye(struct mc_master_call *call, mooncake_err err)
 {
     struct mc_store *store = call->arg;
 
     store->ping.under_way = false;
-    store->state = MC_STORE_LEFT;
-    mc_log_info("store.left", "name=%s master=%s heard=%s", store->name, store->master,
-                err == MOONCAKE_OK ? "yes" : "no");
-    tell(store, MOONCAKE_OK);
+    end_membership(store, err == MOONCAKE_OK);
 }
 
 static void on_grace_over(void *arg)
@@ -314,6 +344,10 @@ static void on_grace_over(void *arg)
     if (store->ping.under_way) {
         mc_master_call_cancel(store->stub.rpc, &store->ping.call);
         store->ping.under_way = false;
+    }
+    if (nobody_knows(store)) { /* no goodbye to a master that never answered */
+        end_membership(store, false);
+        return;
     }
     ping(store, true, GOODBYE_TIMEOUT_MS, on_goodbye);
 }
@@ -376,7 +410,10 @@ void mc_store_leave(struct mc_store *store, uint64_t grace_ms)
         mc_master_call_cancel(store->stub.rpc, &store->mount.call);
         store->mount.under_way = false;
     }
-    if (store->mounts_count > 0) {
+    if (nobody_knows(store)) {
+        store->leave_at_ns = 0;
+        wait_grace(store);
+    } else if (store->mounts_count > 0) {
         mc_log_info("store.leaving", "name=%s grace_ms=%" PRIu64, store->name, grace_ms);
         unmount_all(store, grace_ms);
     } else {
@@ -403,7 +440,9 @@ mooncake_err mc_membership_begin(struct mc_store *store, uint32_t connect_timeou
     store->stub_open = true;
     MC_TRY(mc_timer_create(store->loop, on_tick, store, &store->tick));
     MC_TRY(mc_timer_create(store->loop, on_grace_over, store, &store->grace));
-    mc_timer_set(store->tick, 0, PING_INTERVAL_MS);
+    store->eager = true;
+    store->patient_until_ns = mc_deadline_ns(mc_monotonic_ns(), PATIENCE_MS);
+    mc_timer_set(store->tick, 0, EAGER_INTERVAL_MS);
     return MOONCAKE_OK;
 }
 

@@ -25,7 +25,7 @@ static const struct mc_option options[] = {
     MC_OPTION(struct mc_store_config, master, TEXT, "127.0.0.1:50051",
               "address of the master, host:port"),
     MC_OPTION(struct mc_store_config, segment, TEXTS, NULL,
-              "bytes to lend, such as 4GiB; repeat it for several segments"),
+              "bytes to lend as a segment, such as 4GiB"),
     MC_OPTION(struct mc_store_config, name, TEXT, "",
               "name of the segments, host or host:port; empty: this machine's name and the port"),
     MC_OPTION(struct mc_store_config, data_address, TEXT, "0.0.0.0:0",

@@ -58,8 +58,11 @@ struct mc_store {
     struct mc_store_call ping, mount, unmount;
     struct mc_ping_reply ping_reply;
     struct mc_status_reply mount_reply, unmount_reply;
-    bool pinged;           /* the last ping was answered */
-    mooncake_err join_err; /* why joining has last failed */
+    bool pinged;               /* the last ping was answered */
+    bool heard;                /* one was, ever */
+    bool eager;                /* at the beginning: pings follow each other fast */
+    uint64_t patient_until_ns; /* so long the log is spared that no master is there */
+    mooncake_err join_err;     /* why joining has last failed */
     uint64_t leave_at_ns;
 
     uint64_t apart_since_ns;      /* JOINING after having been JOINED: since then; else 0 */
