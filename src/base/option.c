@@ -238,44 +238,65 @@ bool mc_options_asked(const struct mc_options *options, const char *name)
     return same_name(name, "print_config") && options->print_config;
 }
 
-static int width_of(const char *name, const char *word)
+/* ---- help ------------------------------------------------------------------------------------ */
+
+#define HELP_COLUMNS 100u
+#define HELP_INDENT 6u
+
+/* Words of one paragraph, each behind a blank or, where the line is full, on the next one. What is
+ * in brackets at its end stays together. */
+static void print_wrapped(FILE *out, const char *text)
 {
-    return (int)(strlen(name) + strlen(word)) + 1;
+    size_t column = 0;
+
+    while (*text != '\0') {
+        size_t len = *text == '[' ? strlen(text) : strcspn(text, " ");
+
+        if (column == 0 || column + 1 + len > HELP_COLUMNS) {
+            (void)fprintf(out, "%s%*s", column == 0 ? "" : "\n", (int)HELP_INDENT, "");
+            column = HELP_INDENT;
+        } else {
+            (void)fputc(' ', out);
+            column++;
+        }
+        (void)fprintf(out, "%.*s", (int)len, text);
+        column += len;
+        text += len;
+        text += strspn(text, " ");
+    }
+    (void)fputc('\n', out);
+}
+
+static void print_option_help(FILE *out, const struct mc_option *option)
+{
+    char environment[MC_OPTION_NAME_CAP + 16], text[1024];
+    bool has_default = option->default_text != NULL && option->default_text[0] != '\0';
+
+    mc_option_environment_name(option->name, environment, sizeof(environment));
+    (void)snprintf(text, sizeof(text), "%s%s [default %s; %s%s%s]", option->help,
+                   option->kind == MC_OPTION_TEXTS ? "; may be repeated" : "",
+                   has_default ? option->default_text : "none", environment,
+                   option->alias == NULL ? "" : "; also --",
+                   option->alias == NULL ? "" : option->alias);
+    (void)fprintf(out, "  --%s=%s\n", option->name, mc_option_kind_word(option->kind));
+    print_wrapped(out, text);
 }
 
 void mc_options_print_help(const struct mc_options *options, FILE *out, const char *synopsis)
 {
-    char environment[MC_OPTION_NAME_CAP + 16];
-    int width = width_of("config_path", "FILE");
-
-    for (size_t i = 0; i < options->count; i++) {
-        const struct mc_option *option = &options->table[i];
-        int w = width_of(option->name, mc_option_kind_word(option->kind));
-
-        width = w > width ? w : width;
-    }
     (void)fprintf(out, "usage: %s\n\n", synopsis);
     for (size_t i = 0; i < options->count; i++) {
-        const struct mc_option *option = &options->table[i];
-        const char *word = mc_option_kind_word(option->kind);
-
-        mc_option_environment_name(option->name, environment, sizeof(environment));
-        (void)fprintf(out, "  --%s=%s%*s  %s%s [default %s; %s%s%s]\n", option->name, word,
-                      width - width_of(option->name, word), "", option->help,
-                      option->kind == MC_OPTION_TEXTS ? "; may be repeated" : "",
-                      option->default_text == NULL || option->default_text[0] == '\0'
-                          ? "none"
-                          : option->default_text,
-                      environment, option->alias == NULL ? "" : "; also --",
-                      option->alias == NULL ? "" : option->alias);
+        print_option_help(out, &options->table[i]);
     }
-    (void)fprintf(out, "  --%-*s  JSON file with these options [default none; %s]\n", width,
-                  "config_path=FILE", "MOONCAKE_CONFIG_FILE");
-    (void)fprintf(out, "  --%-*s  show every option's value and where it came from, and end\n",
-                  width, "print_config");
-    (void)fprintf(out, "  --%-*s  show the version and end\n", width, "version");
-    (void)fprintf(out, "  --%-*s  show this and end\n", width, "help");
-    (void)fprintf(out, "\nSIZE: 4096, 64KiB, 4GiB. DURATION: 250ms, 10s, 5m, 2h, or a number of "
+    (void)fprintf(out, "  --config_path=FILE\n"
+                       "      JSON file with these options [default none; MOONCAKE_CONFIG_FILE]\n"
+                       "  --print_config\n"
+                       "      show every option's value and where it came from, and end\n"
+                       "  --version\n"
+                       "      show the version and end\n"
+                       "  --help\n"
+                       "      show this and end\n"
+                       "\nSIZE: 4096, 64KiB, 4GiB. DURATION: 250ms, 10s, 5m, 2h, or a number of "
                        "the unit shown.\nOrder: default, JSON file, environment, flag; the last "
                        "one wins.\n");
 }

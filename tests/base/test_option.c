@@ -305,6 +305,37 @@ static void option__help_has_a_line_for_each_option(void **state)
     free(text);
 }
 
+static void option__help_fits_100_columns_and_loses_no_word(void **state)
+{
+    static const struct mc_option wordy[] = {
+        MC_OPTION(
+            struct conf, rpc_port, PORT, "1",
+            "one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+            "fifteen sixteen seventeen eighteen nineteen twenty"),
+    };
+    struct fixture *f = *state;
+    char *text = NULL, *save = NULL;
+    size_t len = 0;
+    unsigned lines = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    assert_non_null(out);
+    mc_options_destroy(&f->options);
+    assert_int_equal(mc_options_create("prog", wordy, 1, &f->conf, &f->options), MOONCAKE_OK);
+    mc_options_print_help(f->options, out, "prog [flags]");
+    (void)fclose(out);
+    assert_non_null(strstr(text, " nineteen"));
+    assert_non_null(strstr(text, " twenty"));
+    assert_non_null(strstr(text, "[default 1; MOONCAKE_RPC_PORT]"));
+    for (char *line = strtok_r(text, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save)) {
+        assert_true(strlen(line) <= 100);
+        lines++;
+    }
+    assert_true(lines > 10);
+    free(text);
+}
+
 static void option__out_of_memory_is_said_and_nothing_leaks(void **state)
 {
     struct fixture *f = *state;
@@ -350,6 +381,7 @@ int main(void)
         T(option__help_version_and_print_config_are_noticed),
         T(option__print_config_shows_value_and_source),
         T(option__help_has_a_line_for_each_option),
+        T(option__help_fits_100_columns_and_loses_no_word),
         T(option__out_of_memory_is_said_and_nothing_leaks),
     };
 #undef T
