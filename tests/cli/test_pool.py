@@ -298,6 +298,39 @@ class OutOfReach(OnePool):
         self.assert_unreachable(self.pool.metrics_address, "admin HTTP port of a master or store", "rpc_port", "50051")
         self.assertLess(time.monotonic() - started, 10, "refused at once, not by a timeout")
 
+    def test_every_program_says_the_same_of_a_wrong_port(self):
+        for address, words in (
+                (self.pool.metrics_address, "that is the admin HTTP port of a master or store; the "
+                                            "master's RPC port is another one: option rpc_port"),
+                (f"127.0.0.1:{self.pool.stores[0].ports()['data_port']}",
+                 "that is the data port of a store; the master's RPC port is another one")):
+            self.assertIn(words, run(address, "status")[2])
+            bench = subprocess.run([os.path.join(PROGRAMS, "mooncake_bench"), "io", "--master",
+                                    address, "--no-limits"], capture_output=True, text=True,
+                                   timeout=60, check=False)
+            self.assertEqual((bench.returncode, bench.stdout), (1, ""), bench.stderr)
+            self.assertIn(words, bench.stderr)
+            log = self.log_of_a_store_until(address, b"store.joining")
+            self.assertIn(words, log)
+            self.assertNotIn("store.leaving", log, "nobody is to be told")
+            self.assertIn("heard=no", log)
+
+    @staticmethod
+    def log_of_a_store_until(address, event):
+        """Its log until that line, and of its end."""
+        with subprocess.Popen([os.path.join(PROGRAMS, "mooncake_store"), "--segment=1MiB",
+                               "--master=" + address, "--data_address=127.0.0.1:0"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              preexec_fn=die_with_parent) as store:
+            log = b""
+            for line in store.stdout:
+                log += line
+                if event in line:
+                    break
+            store.terminate()
+            log += store.stdout.read()
+            return log.decode()
+
     def test_an_http_server_that_is_not_ours(self):
         with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()

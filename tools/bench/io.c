@@ -171,6 +171,9 @@ static enum mc_exit run_command(const struct mc_bench_options *options, const ch
     if (!parse_ops(options->ops, &ops) || !options_check(options)) {
         return MC_EXIT_USAGE;
     }
+    if (!mc_pool_try(options, command)) {
+        return MC_EXIT_FAILED;
+    }
     run.options = options;
     mc_report_measure_limits(options, &run.limits);
     if (options->json) {

@@ -347,6 +347,9 @@ enum mc_exit mc_peers_run(const struct mc_bench_options *options)
     if (!options_check(options)) {
         return MC_EXIT_USAGE;
     }
+    if (!mc_pool_try(options, "peers")) {
+        return MC_EXIT_FAILED;
+    }
     run.options = options;
     if (options->json) {
         run.cases = json_array();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "requests.h"
+#include "tally.h"
 
 static bool verify_of(const char *text, mooncake_verify *out)
 {
@@ -69,6 +70,19 @@ bool mc_pool_open(const struct mc_bench_options *options, mooncake_client **out_
                        detail[0] == '\0' ? mooncake_err_text(err) : detail);
         return false;
     }
+    return true;
+}
+
+bool mc_pool_try(const struct mc_bench_options *options, const char *command)
+{
+    mooncake_client *client = NULL;
+    char why[MC_SENTENCE_LEN];
+
+    if (!mc_pool_open(options, &client, why, sizeof(why))) {
+        (void)fprintf(stderr, "mooncake_bench %s: %s\n", command, why);
+        return false;
+    }
+    mooncake_client_close(client); /* children open their own */
     return true;
 }
 
