@@ -407,8 +407,12 @@ static mooncake_err listen_on(const char *host, uint16_t port, int *out_fd, uint
         getsockname(fd, &address.any, &len) != 0) {
         error = errno;
         (void)close(fd);
-        return mc_err_set(MOONCAKE_ERPC, "admin HTTP: cannot listen on %s port %u: %s", host, port,
-                          strerror(error));
+        return mc_err_set(
+            MOONCAKE_ERPC,
+            "admin HTTP: cannot listen on %s port %u: %s; stop the program that has it, or "
+            "take another port (0: any; option metrics_port of a master, admin_port "
+            "of a store)",
+            host, port, strerror(error));
     }
     *out_fd = fd;
     *out_port =
