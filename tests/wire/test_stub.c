@@ -209,7 +209,13 @@ static void stub__every_batch_method_compares_its_counts(void **state)
 
     for (i = 0; i < MC_ARRAY_LEN(batches); i++) {
         for (count = 1; count <= 2; count++) {
-            struct mc_put_start_reply room; /* the largest reply */
+            union {
+                struct mc_put_start_reply started;
+                struct mc_status_reply status;
+                struct mc_query_reply found;
+                struct mc_exist_reply exists;
+                struct mc_renew_reply renewed;
+            } room;
 
             *batches[i].count = count;
             assert_int_equal(
