@@ -74,10 +74,12 @@ void mc_rdma_conn_destroy(struct mc_rdma_conn *conn)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* An extent whose capability lets us in: of a request or, while requests are refused because the
- * peer is down, of the last. NULL: nobody needs the connection. */
-static const struct mc_extent_ref *find_ticket(const struct mc_rdma_peer *peer)
+/* An extent whose capability lets us in: of a request or, where a path that is down is tried beside
+ * the work, of the last. NULL: nobody needs the connection. */
+static const struct mc_extent_ref *find_ticket(const struct mc_rdma_path *path)
 {
+    const struct mc_rdma_peer *peer = path->peer;
+
     if (!mc_list_empty(&peer->waiting)) {
         return &mc_list_first(&peer->waiting, struct mc_rdma_req, node)->op->extent;
     }
@@ -87,7 +89,7 @@ static const struct mc_extent_ref *find_ticket(const struct mc_rdma_peer *peer)
     if (!mc_list_empty(&peer->sent)) {
         return &mc_list_first(&peer->sent, struct mc_rdma_req, node)->op->extent;
     }
-    return mc_rdma_peer_is_down(peer) ? &peer->ticket : NULL;
+    return path->down_ns != 0 && peer->ticket.mount_id != 0 ? &peer->ticket : NULL;
 }
 
 mooncake_err mc_rdma_conn_open(struct mc_rdma_path *path)
@@ -272,8 +274,9 @@ static void on_rejected(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event
     mooncake_err err = read_refusal(conn, event);
     char detail[DETAIL_LEN];
 
-    if (err != MOONCAKE_ENOTOWNER && err != MOONCAKE_EINVAL && err != MOONCAKE_ENOSEGMENT) {
-        mc_rdma_path_drop(path, err);
+    if (peer->reqs == 0 ||
+        (err != MOONCAKE_ENOTOWNER && err != MOONCAKE_EINVAL && err != MOONCAKE_ENOSEGMENT)) {
+        mc_rdma_path_drop(path, err); /* without a request it is tried again, and not at once */
         return;
     }
     /* The request is to blame, or the segment is gone: the path is as good as before. */
@@ -339,11 +342,11 @@ void mc_rdma_conn_on_event(void *arg, const struct mc_rdma_cm_event *event)
     peer = path->peer;
     if (event->type == RDMA_CM_EVENT_REJECTED) {
         on_rejected(conn, event);
-    } else if (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED && find_ticket(peer) == NULL) {
+    } else if (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED && find_ticket(path) == NULL) {
         mc_rdma_path_drop(path, MOONCAKE_OK); /* nobody needs it any more */
     } else {
         if (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
-            conn->ticket = *find_ticket(peer);
+            conn->ticket = *find_ticket(path);
         }
         err = step(conn, event);
     }

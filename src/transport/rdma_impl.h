@@ -72,16 +72,17 @@ struct mc_rdma_path {
     struct mc_rdma_peer *peer;
     const struct mc_rdma_port *port;
     struct mc_rdma_place place;
-    struct mc_rdma_conn *conn;        /* owned; NULL: not connected */
-    unsigned failures;                /* in a row */
-    bool down;                        /* the last try to connect has failed */
-    bool worked;                      /* something has finished over it at some time */
-    bool troubled;                    /* it was said that it does not work */
-    uint64_t troubled_ns;             /* since when */
-    uint64_t paused_ns;               /* when its pause began; 0: it has none */
-    uint64_t looked_ns;               /* when its port was asked last whether it is up */
-    uint32_t mtu;                     /* of its last connection; 0: none yet */
-    char why[200];                    /* what the last failure was */
+    struct mc_rdma_conn *conn; /* owned; NULL: not connected */
+    unsigned failures;         /* in a row */
+    uint64_t tried_ns;         /* when the last try to connect began */
+    uint64_t down_ns;          /* the last try failed, and told how it was then; 0: it did not */
+    bool worked;               /* something has finished over it at some time */
+    bool troubled;             /* it was said that it does not work */
+    uint64_t troubled_ns;      /* since when */
+    uint64_t paused_ns;        /* when its pause began; 0: it has none */
+    uint64_t looked_ns;        /* when its port was asked last whether it is up */
+    uint32_t mtu;              /* of its last connection; 0: none yet */
+    char why[200];             /* what the last failure was */
     char name[MC_RDMA_PATH_NAME_LEN]; /* "mlx5_0>10.0.0.7", for messages */
 };
 
@@ -100,8 +101,9 @@ struct mc_rdma_peer {
     struct mc_list redo;           /* works whose connection was lost */
     unsigned reqs;
     uint64_t segment_len, part_len; /* as the store has told; 0: not yet */
-    struct mc_extent_ref ticket;    /* of the last request: lets us in again while nobody may ask */
+    struct mc_extent_ref ticket;    /* of the last request: lets us in again while nobody asks */
     uint64_t used_ns;               /* when it was last asked for */
+    uint64_t worked_ns;             /* when a connection that worked has ended last; 0: none has */
     uint64_t starved_since_ns;
     bool pumping, again;
 };
@@ -155,7 +157,7 @@ void mc_rdma_pump_soon(struct mc_rdma_peer *peer);
 mooncake_err mc_rdma_peer_get(struct mc_rdma *rdma, const struct mc_target *target,
                               enum mc_rights right, struct mc_rdma_peer **out) MC_MUST_CHECK;
 void mc_rdma_peer_destroy(struct mc_rdma_peer *peer);
-/** Did the last try of every path fail? Then a further one may take until its time-out. */
+/** Has every path failed since one worked? Then a further try may take until its time-out. */
 bool mc_rdma_peer_is_down(const struct mc_rdma_peer *peer);
 /** May work be given to it? ERPC: all paths have failed a moment ago; they are tried again. */
 mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer) MC_MUST_CHECK;
@@ -177,6 +179,8 @@ void mc_rdma_path_drop(struct mc_rdma_path *path, mooncake_err err);
 uint64_t mc_rdma_path_paused_until(const struct mc_rdma_path *path);
 /** Begin to connect, if it is not connected, not paused, and its port is up. */
 void mc_rdma_path_open(struct mc_rdma_path *path, uint64_t now_ns);
+/** Its port cannot be used, or its last try has failed since a path of the peer worked. */
+bool mc_rdma_path_is_down(const struct mc_rdma_path *path);
 /** It is connected. */
 void mc_rdma_path_up(struct mc_rdma_path *path);
 /** Something has finished over it: all is well. */

@@ -7,6 +7,10 @@
  * The most is 3 s for one that has worked, and while no path works; one that has never worked
  * beside others that do (a rail that is cabled to another network) is tried once a minute in the
  * end.
+ * - What is known of a path may be old. A path that is down is tried beside the work as long as the
+ *   peer is in use, so that it comes back before it is needed. And when a connection that worked
+ *   ends, the pauses of the others end too, and their failures from before count no more: they are
+ *   tried before an op is refused.
  * - A path says once that it does not work, and once, when something has finished over it, that it
  *   does again and how many tries that took. Connections that come up and fail at once say nothing.
  * - The link of our own port is told by the device: when it is down the connection ends at once and
@@ -100,6 +104,37 @@ static void say_trouble(struct mc_rdma_path *path)
                  path->why);
 }
 
+bool mc_rdma_path_is_down(const struct mc_rdma_path *path)
+{
+    if (path->conn != NULL && path->conn->state == MC_RDMA_CONN_UP) {
+        return false;
+    }
+    return mc_rdma_port_state(path->port) != MC_RDMA_PORT_UP ||
+           (path->down_ns != 0 && path->down_ns >= path->peer->worked_ns);
+}
+
+/* A connection on which something has finished ends: that the others did not work beside it may
+ * have become untrue unnoticed. */
+static void forgive_others(const struct mc_rdma_path *path)
+{
+    struct mc_rdma_peer *peer = path->peer;
+
+    peer->worked_ns = mc_monotonic_ns();
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        if (&peer->paths[i] != path) {
+            peer->paths[i].paused_ns = 0;
+        }
+    }
+}
+
+/* A try has failed. What a further one of a path that was down already tells is how things were
+ * when it began. */
+static void note_down(struct mc_rdma_path *path)
+{
+    path->down_ns = path->down_ns == 0 ? mc_monotonic_ns() : path->tried_ns;
+    path->paused_ns = path->down_ns < path->peer->worked_ns ? 0 : mc_monotonic_ns();
+}
+
 /* Its connection has gone with an error, or did not come about. */
 static void note_failure(struct mc_rdma_path *path, bool was_up, bool was_idle)
 {
@@ -107,8 +142,8 @@ static void note_failure(struct mc_rdma_path *path, bool was_up, bool was_idle)
 
     (void)snprintf(path->why, sizeof(path->why), "%s", mooncake_last_error());
     path->failures += was_idle ? 0 : 1; /* the end of an idle connection is no failure */
-    path->down = !was_up;
     if (was_up) {
+        path->down_ns = 0;
         mc_counter_add_owner(&rdma->stats.reconnects, 1);
     }
     mc_peers_note_retry(rdma->options.peers, path->peer->name);
@@ -120,6 +155,9 @@ static void note_failure(struct mc_rdma_path *path, bool was_up, bool was_idle)
     }
     path->failures = path->failures == 0 ? 1 : path->failures;
     path->paused_ns = mc_monotonic_ns();
+    if (!was_up) {
+        note_down(path);
+    }
     say_trouble(path);
     publish(path, "paused");
 }
@@ -131,6 +169,9 @@ void mc_rdma_path_drop(struct mc_rdma_path *path, mooncake_err err)
     bool was_idle = was_up && mc_rdma_qp_pending(conn->qp) == 0;
 
     if (conn != NULL) {
+        if (conn->proved) {
+            forgive_others(path);
+        }
         mc_rdma_conn_destroy(conn);
     }
     if (err != MOONCAKE_OK) {
@@ -143,7 +184,7 @@ void mc_rdma_path_drop(struct mc_rdma_path *path, mooncake_err err)
 
 void mc_rdma_path_up(struct mc_rdma_path *path)
 {
-    path->down = false;
+    path->down_ns = 0;
     path->mtu = path->conn->mtu;
     publish(path, "up");
     if (path->troubled) {
@@ -181,8 +222,8 @@ static void stop(struct mc_rdma_path *path, enum mc_rdma_port_state state)
         mc_rdma_path_drop(path, MOONCAKE_OK);
     }
     (void)snprintf(path->why, sizeof(path->why), "rdma: %s: %s", path->name, what);
-    path->down = true;
     path->looked_ns = mc_monotonic_ns();
+    path->down_ns = path->looked_ns;
     publish(path, state == MC_RDMA_PORT_GONE ? "device gone" : "port down");
     mc_log_debug("rdma.stopped", "path=%s segment=%s detail=\"%s\"", path->name, path->peer->name,
                  what);
@@ -194,6 +235,7 @@ static void resume(struct mc_rdma_path *path)
     if (path->conn == NULL) {
         path->looked_ns = 0;
         path->paused_ns = 0;
+        path->down_ns = 0;
         path->failures = 0;
         publish(path, "idle");
     }
@@ -209,12 +251,16 @@ void mc_rdma_path_open(struct mc_rdma_path *path, uint64_t now_ns)
     }
     if (mc_rdma_port_state(path->port) == MC_RDMA_PORT_DOWN) {
         (void)mc_rdma_port_look(path->peer->rdma->verbs, path->port);
+        if (mc_rdma_port_state(path->port) == MC_RDMA_PORT_UP) {
+            resume(path);
+        }
     }
     state = mc_rdma_port_state(path->port);
     if (state != MC_RDMA_PORT_UP) {
         stop(path, state);
         return;
     }
+    path->tried_ns = now_ns;
     err = mc_rdma_conn_open(path);
     if (err != MOONCAKE_OK) {
         mc_rdma_path_drop(path, err);

@@ -5,8 +5,8 @@
  * - A path is one of our ports and one of the store's addresses. Each of our ports is paired with
  *   the address that has the longest prefix in common with its own, and so is each address that is
  *   left over: with a subnet per rail this finds the rails, elsewhere every pair is as good.
- * - A path that has failed is paused (rdma_path.c) and tried again by the next request after that.
- *   While all paths are down that request does not wait for it: it is refused, so that another
+ * - A path that has failed is paused (rdma_path.c) and tried again after that, while the peer is in
+ *   use. While all paths are down that request does not wait for it: it is refused, so that another
  *   transport does it at once, and the path comes back beside it.
  * - Works are given out one by one, each to the nearest path (by NUMA distance to the memory) with
  *   the fewest bytes under way: so large ops are striped and small ones spread.
@@ -259,7 +259,7 @@ static void open_paths(struct mc_rdma_peer *peer)
 bool mc_rdma_peer_is_down(const struct mc_rdma_peer *peer)
 {
     for (unsigned i = 0; i < peer->paths_count; i++) {
-        if (!peer->paths[i].down) {
+        if (!mc_rdma_path_is_down(&peer->paths[i])) {
             return false;
         }
     }
@@ -268,16 +268,18 @@ bool mc_rdma_peer_is_down(const struct mc_rdma_peer *peer)
 
 mooncake_err mc_rdma_peer_ready(struct mc_rdma_peer *peer)
 {
-    uint64_t now_ns = mc_monotonic_ns();
-    uint64_t until_ns = any_conn(peer) ? 0 : paused_until(peer, now_ns);
+    uint64_t until_ns;
 
     if (mc_rdma_peer_is_down(peer)) {
         open_paths(peer);
+    }
+    if (mc_rdma_peer_is_down(peer)) { /* no port was found to have its link again */
         return mc_err_set(MOONCAKE_ERPC,
                           "segment %s: no RDMA path to it works (last: %s); it is tried again "
                           "meanwhile",
                           peer->name, peer->paths[0].why);
     }
+    until_ns = any_conn(peer) ? 0 : paused_until(peer, mc_monotonic_ns());
     if (until_ns > 0) {
         return mc_err_set(MOONCAKE_ERPC, "segment %s: no RDMA path to it works (%s%s)", peer->name,
                           peer->paths[0].why, peer->paths_count > 1 ? "; others failed, too" : "");
@@ -539,10 +541,21 @@ static void end_starved(struct mc_rdma_peer *peer, uint64_t now_ns)
                         wait_ms));
 }
 
+/* Beside the work, if there is any: what is known of a path that is down is never old, and its
+ * return waits for no op. */
+static void retry_paths(struct mc_rdma_peer *peer, uint64_t now_ns)
+{
+    for (unsigned i = 0; i < peer->paths_count && now_ns <= peer->used_ns + REMEMBER_NS; i++) {
+        if (peer->paths[i].down_ns != 0) {
+            mc_rdma_path_open(&peer->paths[i], now_ns);
+        }
+    }
+}
+
 static bool any_troubled(const struct mc_rdma_peer *peer)
 {
     for (unsigned i = 0; i < peer->paths_count; i++) {
-        if (peer->paths[i].troubled || peer->paths[i].down) {
+        if (peer->paths[i].troubled || peer->paths[i].down_ns != 0) {
             return true;
         }
     }
@@ -555,6 +568,7 @@ bool mc_rdma_peer_look_after(struct mc_rdma_peer *peer, uint64_t now_ns)
         look_after_path(&peer->paths[i], now_ns);
     }
     end_starved(peer, now_ns);
+    retry_paths(peer, now_ns);
     mc_rdma_peer_pump(peer);
     return peer->reqs == 0 && !any_conn(peer) &&
            (!any_troubled(peer) || now_ns > peer->used_ns + REMEMBER_NS);

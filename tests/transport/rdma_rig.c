@@ -53,11 +53,11 @@ int rdma_rig_open(void **state)
     assert_true(rig->out != NULL && rig->in != NULL && rig->loose != NULL);
     rig_segment_open(&rig->segment, 11, RDMA_RIG_SEGMENT_LEN);
     assert_int_equal(mc_peers_create(&rig->peers), MOONCAKE_OK);
-    rig->options = (struct mc_transport_options){.connect_timeout_ms = 400,
+    rig->options = (struct mc_transport_options){.connect_timeout_ms = 2000,
                                                  .peers = rig->peers,
                                                  .rdma_devices = "fake0,fake1",
-                                                 .rdma_stall_ms = 300,
-                                                 .rdma_staging_wait_ms = 200};
+                                                 .rdma_stall_ms = 4000,
+                                                 .rdma_staging_wait_ms = 1000};
     open_all(rig);
     *state = rig;
     return 0;
@@ -112,6 +112,19 @@ struct mc_peer_info rdma_rig_peer(struct rdma_rig *rig)
 
     assert_int_equal(mc_peers_list(rig->peers, &info, 1), 1);
     return info;
+}
+
+const char *rdma_rig_path_state(struct rdma_rig *rig, const char *device)
+{
+    static struct mc_peer_info peer;
+
+    peer = rdma_rig_peer(rig);
+    for (unsigned i = 0; i < peer.paths_count; i++) {
+        if (strcmp(peer.paths[i].device, device) == 0) {
+            return peer.paths[i].state;
+        }
+    }
+    return "";
 }
 
 int64_t rdma_rig_connections(const struct rdma_rig *rig)

@@ -1,6 +1,7 @@
 /*
  * A store and a client over the fake verbs, for the tests of what goes wrong: the store listens on
- * fake2 and fake3, the client has fake0 and fake1. Time-outs are short.
+ * fake2 and fake3, the client has fake0 and fake1. Time-outs are short, but long enough for a
+ * machine that is busy: a test of one makes it shorter.
  */
 #ifndef MC_TESTS_TRANSPORT_RDMA_RIG_H
 #define MC_TESTS_TRANSPORT_RDMA_RIG_H
@@ -40,6 +41,9 @@ void rdma_rig_put(struct rdma_rig *rig, uint64_t offset, size_t len, uint64_t se
 void rdma_rig_get(struct rdma_rig *rig, uint64_t offset, size_t len, uint64_t seed);
 mooncake_err rdma_rig_read(struct rdma_rig *rig, uint64_t offset, size_t len, void *to);
 struct mc_peer_info rdma_rig_peer(struct rdma_rig *rig);
+/* What peers tell of the path over @p device ("up", "paused"); "": nothing. Valid until the next.
+ */
+const char *rdma_rig_path_state(struct rdma_rig *rig, const char *device);
 /* Connections of the client that are up. */
 int64_t rdma_rig_connections(const struct rdma_rig *rig);
 /* Put and get @p len bytes at 0 until all paths are up in both directions, and the store has no

@@ -49,25 +49,12 @@ static void begin_held_read(struct rdma_rig *rig, const struct mc_extent_ref *ex
     RIG_RUN_UNTIL(rig->engine.loop, fake_counts().requests >= posted + 16);
 }
 
-static const char *state_of(struct rdma_rig *rig, const char *device)
-{
-    static struct mc_peer_info peer;
-
-    peer = rdma_rig_peer(rig);
-    for (unsigned i = 0; i < peer.paths_count; i++) {
-        if (strcmp(peer.paths[i].device, device) == 0) {
-            return peer.paths[i].state;
-        }
-    }
-    return "";
-}
-
 /* By ops: nobody connects for nothing. */
 static void await_up(struct rdma_rig *rig, const char *device)
 {
     uint64_t until_ns = mc_monotonic_ns() + RIG_WAIT_NS;
 
-    while (strcmp(state_of(rig, device), "up") != 0) {
+    while (strcmp(rdma_rig_path_state(rig, device), "up") != 0) {
         assert_true(mc_monotonic_ns() < until_ns);
         get_small(rig);
         rig_run_a_little(rig->engine.loop);
@@ -92,8 +79,8 @@ static void read__moves_to_the_other_port_at_once_when_one_tells_it_is_down(void
     rig_wait(&rig->engine, &op);
     assert_int_equal(op.op.err, MOONCAKE_OK);
     rig_check(rig->in, LEN * 16, 1);
-    assert_string_equal(state_of(rig, "fake0"), "port down");
-    assert_string_equal(state_of(rig, "fake1"), "up");
+    assert_string_equal(rdma_rig_path_state(rig, "fake0"), "port down");
+    assert_string_equal(rdma_rig_path_state(rig, "fake1"), "up");
     assert_true(rdma_rig_peer(rig).retries > retries);
 }
 
@@ -112,7 +99,7 @@ static void port__that_is_down_is_not_tried_and_is_used_at_once_when_it_is_up(vo
     }
     assert_int_equal(fake_counts().ids, ids); /* no connection was begun */
     fake_set_port(0, true);
-    RIG_RUN_UNTIL(rig->engine.loop, strcmp(state_of(rig, "fake0"), "idle") == 0);
+    RIG_RUN_UNTIL(rig->engine.loop, strcmp(rdma_rig_path_state(rig, "fake0"), "idle") == 0);
     await_up(rig, "fake0");
     moved = fake_moved(0);
     rdma_rig_get(rig, 0, LEN * 16, 1);
@@ -159,7 +146,7 @@ static void link__that_is_down_from_the_start_is_left_alone(void **state)
     rdma_rig_put(rig, 0, LEN, 1);
     rdma_rig_get(rig, 0, LEN, 1);
     assert_int_equal(fake_moved(0), 0);
-    assert_string_equal(state_of(rig, "fake0"), "port down");
+    assert_string_equal(rdma_rig_path_state(rig, "fake0"), "port down");
 }
 
 static void device__that_is_broken_or_gone_is_never_used_again(void **state)
@@ -179,7 +166,7 @@ static void device__that_is_broken_or_gone_is_never_used_again(void **state)
     rig_check(rig->in, LEN * 16, 1);
     fake_tell(0, IBV_EVENT_PORT_ACTIVE); /* a late one brings nothing back */
     rdma_rig_get(rig, 0, LEN * 16, 1);
-    assert_string_equal(state_of(rig, "fake0"), "device gone");
+    assert_string_equal(rdma_rig_path_state(rig, "fake0"), "device gone");
     assert_int_equal(fake_qps_of(0), 0);
 }
 
@@ -190,7 +177,7 @@ static void events__that_cannot_be_read_any_more_are_the_end_of_the_device(void 
     warm_up(rig);
     fake_end_events(1);
     RIG_RUN_UNTIL(rig->engine.loop, fake_qps_of(1) == 0);
-    assert_string_equal(state_of(rig, "fake1"), "device gone");
+    assert_string_equal(rdma_rig_path_state(rig, "fake1"), "device gone");
     rdma_rig_get(rig, 0, LEN * 16, 1);
 }
 
@@ -254,9 +241,9 @@ static void flood__of_events_is_bounded_and_its_end_is_seen(void **state)
         (void)sched_yield();
     }
     RIG_RUN_UNTIL(rig->engine.loop, fake_qps_of(0) == 0);
-    assert_string_equal(state_of(rig, "fake0"), "port down");
+    assert_string_equal(rdma_rig_path_state(rig, "fake0"), "port down");
     fake_set_port(0, true);
-    RIG_RUN_UNTIL(rig->engine.loop, strcmp(state_of(rig, "fake0"), "idle") == 0);
+    RIG_RUN_UNTIL(rig->engine.loop, strcmp(rdma_rig_path_state(rig, "fake0"), "idle") == 0);
     rdma_rig_get(rig, 0, LEN * 16, 1);
 }
 

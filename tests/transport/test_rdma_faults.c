@@ -56,10 +56,13 @@ static void cancel__makes_memory_quiet_and_harms_no_neighbour(void **state)
 static void read__whose_completion_never_comes_ends_and_leaves_memory_alone(void **state)
 {
     struct rdma_rig *rig = *state;
-    uint64_t begun_ns = mc_monotonic_ns();
+    uint64_t begun_ns;
 
     rdma_rig_put(rig, 0, LEN, 1);
+    rig->options.rdma_stall_ms = 300; /* every connection is to be lost by it */
+    rdma_rig_reopen(rig);
     hold_client(true);
+    begun_ns = mc_monotonic_ns();
     assert_int_equal(rdma_rig_read(rig, 0, LEN, rig->in), MOONCAKE_ERPC);
     assert_true(mc_monotonic_ns() - begun_ns < 15 * MC_NS_PER_S);
     memset(rig->in, 0xdd, LEN);
@@ -130,6 +133,66 @@ static void path__comes_back_by_itself(void **state)
     }
 }
 
+/* Reads until the path over fake0 has failed to connect, which nobody hears an event of. */
+static void lose_first_path(struct rdma_rig *rig)
+{
+    uint64_t until_ns = mc_monotonic_ns() + RIG_WAIT_NS;
+
+    rdma_rig_connect_all(rig, LEN * 16);
+    fake_set_link(2, false);
+    while (strcmp(rdma_rig_path_state(rig, "fake0"), "paused") != 0) {
+        assert_true(mc_monotonic_ns() < until_ns);
+        rdma_rig_get(rig, 0, LEN * 16, 1);
+        rig_run_a_little(rig->engine.loop);
+    }
+}
+
+static void path__comes_back_while_nobody_asks_for_anything(void **state)
+{
+    struct rdma_rig *rig = *state;
+
+    lose_first_path(rig);
+    fake_set_link(2, true);
+    RIG_RUN_UNTIL(rig->engine.loop, strcmp(rdma_rig_path_state(rig, "fake0"), "up") == 0);
+}
+
+/* The first has been mended by then, and nothing has been tried over it since. */
+static void second_fault__is_not_seen_where_the_first_is_mended(void **state)
+{
+    struct rdma_rig *rig = *state;
+    uint64_t before;
+
+    lose_first_path(rig);
+    fake_set_link(2, true);
+    fake_set_port(1, false);
+    RIG_RUN_UNTIL(rig->engine.loop, fake_qps_of(1) == 0);
+    before = fake_moved(0);
+    rdma_rig_get(rig, 0, LEN * 16, 1);
+    assert_true(fake_moved(0) - before >= LEN * 16);
+}
+
+/* As above, in the middle of an op. */
+static void second_fault__in_mid_read_is_not_seen_where_the_first_is_mended(void **state)
+{
+    struct rdma_rig *rig = *state;
+    struct mc_extent_ref extent = rig_extent(&rig->segment, 0, LEN * 16, 0);
+    struct rig_op op;
+    unsigned posted;
+
+    lose_first_path(rig);
+    posted = fake_counts().requests;
+    hold_client(true);
+    rig_op_init(&op, &rig->engine, MC_RIGHT_READ, &extent, rig->in);
+    rig_submit(&rig->engine, &op);
+    run_until_posted(rig, posted + 16);
+    fake_set_link(2, true);
+    fake_set_port(1, false);
+    hold_client(false);
+    rig_wait(&rig->engine, &op);
+    assert_int_equal(op.op.err, MOONCAKE_OK);
+    rig_check(rig->in, LEN * 16, 1);
+}
+
 static void read__fails_with_a_name_when_no_path_is_left_and_works_again_later(void **state)
 {
     struct rdma_rig *rig = *state;
@@ -182,10 +245,13 @@ static void read__survives_the_removal_of_a_device(void **state)
 static void connect__without_an_answer_ends_in_time(void **state)
 {
     struct rdma_rig *rig = *state;
-    uint64_t begun_ns = mc_monotonic_ns();
     struct mc_extent_ref extent = rig_extent(&rig->segment, 0, LEN, 0);
+    uint64_t begun_ns;
 
+    rig->options.connect_timeout_ms = 400;
+    rdma_rig_reopen(rig);
     fake_mute_connects(2);
+    begun_ns = mc_monotonic_ns();
     assert_int_equal(rig_do(&rig->engine, MC_RIGHT_WRITE, &extent, rig->out), MOONCAKE_ERPC);
     assert_true(mc_monotonic_ns() - begun_ns < 10 * MC_NS_PER_S);
     assert_int_equal(fake_qps_of(0), 0); /* nothing is left of the attempts */
@@ -259,6 +325,9 @@ int main(void)
         RDMA_RIG_TEST(read__is_not_fooled_by_a_completion_of_nothing),
         RDMA_RIG_TEST(read__goes_on_over_the_other_device_when_a_cable_is_pulled),
         RDMA_RIG_TEST(path__comes_back_by_itself),
+        RDMA_RIG_TEST(path__comes_back_while_nobody_asks_for_anything),
+        RDMA_RIG_TEST(second_fault__is_not_seen_where_the_first_is_mended),
+        RDMA_RIG_TEST(second_fault__in_mid_read_is_not_seen_where_the_first_is_mended),
         RDMA_RIG_TEST(read__fails_with_a_name_when_no_path_is_left_and_works_again_later),
         RDMA_RIG_TEST(read__survives_the_removal_of_a_device),
         RDMA_RIG_TEST(connect__without_an_answer_ends_in_time),
