@@ -63,6 +63,8 @@ struct link {
     uint64_t mount_id;
     enum link_state state;
     uint64_t failed_until_ns;
+    const char *step; /* that failed, and how */
+    int error;
     int fd; /* owned while SHAKING */
     struct mc_timer *timer;
     uv_poll_t *poll; /* own allocation: libuv closes it after the link may be gone */
@@ -288,11 +290,11 @@ static void drop_link(struct link *link)
     mc_free(link);
 }
 
-static void finish_all(struct shm *shm, struct mc_list *ops, mooncake_err err)
+/* For whoever notes that another transport is taken instead. */
+static mooncake_err tell_failure(const char *step, int error)
 {
-    while (!mc_list_empty(ops)) {
-        finish(shm, mc_list_first(ops, struct mc_xfer_op, node), err);
-    }
+    return mc_err_set(MOONCAKE_ERPC, "shared memory: %s: %s%s", step, strerror(error),
+                      error == EACCES ? ": only its own user and root may (its option --shm)" : "");
 }
 
 /* The store cannot be reached this way: say so once, and let others take the ops. */
@@ -310,9 +312,13 @@ static void fail_link(struct link *link, const char *what, int error)
     }
     link->state = LINK_FAILED;
     link->failed_until_ns = mc_loop_now_ns(shm->transport.loop) + FORGET_FAILURE_NS;
+    link->step = what;
+    link->error = error;
     mc_list_init(&ops);
-    mc_list_splice_tail(&ops, &link->ops);
-    finish_all(shm, &ops, MOONCAKE_ERPC);
+    mc_list_splice_tail(&ops, &link->ops); /* the link may go with the first of them */
+    while (!mc_list_empty(&ops)) {
+        finish(shm, mc_list_first(&ops, struct mc_xfer_op, node), tell_failure(what, error));
+    }
 }
 
 /* The store has answered that it does not serve the mount (or not this way). */
@@ -324,7 +330,9 @@ static void refuse_link(struct link *link, mooncake_err err)
     mc_list_init(&ops);
     mc_list_splice_tail(&ops, &link->ops);
     drop_link(link);
-    finish_all(shm, &ops, err);
+    while (!mc_list_empty(&ops)) {
+        finish(shm, mc_list_first(&ops, struct mc_xfer_op, node), err);
+    }
 }
 
 static void on_handshake_late(void *arg)
@@ -354,7 +362,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         if (memfd >= 0) {
             (void)close(memfd);
         }
-        fail_link(link, "answer", n < 0 ? errno : ECONNREFUSED);
+        fail_link(link, "answer", n == 0 ? EACCES : n < 0 ? errno : EBADMSG); /* 0: refused */
         return;
     }
     if (reply.status == MOONCAKE_ENOSEGMENT) {
@@ -385,8 +393,7 @@ static mooncake_err ask_for_memory(struct link *link, const struct sockaddr_un *
     mooncake_err err = mc_shm_ask(address, link->mount_id, &link->fd);
 
     if (err != MOONCAKE_OK) {
-        mc_log_info("shm.unreachable", "mount=%016llx path=%s err=\"%s\"",
-                    (unsigned long long)link->mount_id, address->sun_path, strerror(errno));
+        link->error = errno;
         return err;
     }
     link->poll = mc_calloc(1, sizeof(*link->poll));
@@ -443,12 +450,12 @@ static mooncake_err open_link(struct shm *shm, const struct mc_target *target, s
     mc_list_add_tail(&shm->links, &link->node);
     shm->links_count++;
     err = ask_for_memory(link, &address);
+    if (err == MOONCAKE_ERPC) {
+        fail_link(link, "connect", link->error);
+        return tell_failure("connect", link->error);
+    }
     if (err != MOONCAKE_OK) {
-        if (err == MOONCAKE_ERPC) {
-            fail_link(link, "connect", ECONNREFUSED);
-        } else {
-            drop_link(link);
-        }
+        drop_link(link);
         return err;
     }
     *out = link;
@@ -471,7 +478,7 @@ static mooncake_err queue(struct shm *shm, struct mc_xfer_op *op)
         MC_TRY(open_link(shm, op->target, &link));
     }
     if (link->state == LINK_FAILED) {
-        return MOONCAKE_ERPC;
+        return tell_failure(link->step, link->error);
     }
     mc_list_add_tail(&link->ops, &op->node);
     return MOONCAKE_OK;

@@ -396,6 +396,20 @@ class OutOfReach(OnePool):
             self.assertEqual((status, out), (3, b""), err)
 
 
+class Paths(unittest.TestCase):
+    def test_a_fallback_says_why(self):
+        with Pool(PROGRAMS) as pool, tempfile.TemporaryDirectory() as folder:
+            pool.add_store("16MiB", "--shm=any", "--shm_dir=" + folder).ports()
+            names = os.listdir(folder)
+            self.assertGreater(len(names), 0)
+            for name in names:
+                os.unlink(os.path.join(folder, name))
+            peer = json.loads(run(pool.address, "peers", "--json")[1])["peers"][0]
+            self.assertEqual(peer["transport"], "tcp", peer)
+            self.assertEqual(peer["fallback_reason"],
+                             "shared memory: connect: No such file or directory")
+
+
 class Ends(unittest.TestCase):
     def test_daemons_end_cleanly_when_told(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
