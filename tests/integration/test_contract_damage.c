@@ -248,7 +248,6 @@ static void damaged__copies_in_a_batch_are_judged_alone_and_each_is_counted(void
 /* ---- what only seems damaged -------------------------------------------------------------- */
 
 #define SHARED_LEN ((size_t)3 << 19) /* over TCP in parts, over shm worth several threads */
-#define SHARED_ROUNDS 50
 
 static mooncake_client *open_busy(struct contract *c, const char *transport)
 {
@@ -264,8 +263,9 @@ static mooncake_client *open_busy(struct contract *c, const char *transport)
     return client;
 }
 
-/* Read all keys into one buffer, as no program should, until they got in each other's way. */
-static void read_into_one_buffer(mooncake_client *client, uint8_t *room)
+/* Read all keys into one buffer, as no program should, until they got in each other's way. Returns
+ * how often they did. */
+static uint64_t read_into_one_buffer(mooncake_client *client, uint8_t *room, unsigned rounds)
 {
     mooncake_client_stats stats = {.struct_size = sizeof(stats)};
     char names[KEYS][32];
@@ -280,7 +280,7 @@ static void read_into_one_buffer(mooncake_client *client, uint8_t *room)
         into[i] = room;
         caps[i] = SHARED_LEN;
     }
-    for (unsigned round = 0; round < SHARED_ROUNDS && stats.reads_disturbed == 0; round++) {
+    for (unsigned round = 0; round < rounds && stats.reads_disturbed == 0; round++) {
         assert_int_equal(
             mooncake_batch_get_into(client, keys, into, caps, KEYS, 10000, results, NULL),
             MOONCAKE_OK);
@@ -289,15 +289,15 @@ static void read_into_one_buffer(mooncake_client *client, uint8_t *room)
         }
         assert_int_equal(mooncake_client_get_stats(client, &stats), MOONCAKE_OK);
     }
-    assert_true(stats.reads_disturbed > 0);
     assert_int_equal(stats.damaged_extents, 0);
+    return stats.reads_disturbed;
 }
 
 static void buffers__that_overlap_cost_nobody_a_copy(void **state)
 {
-    static const char *const transports[2] = {"tcp", "shm"};
     struct contract *c = *state;
     uint8_t *room = malloc(SHARED_LEN);
+    mooncake_client *client;
     char key[32];
 
     assert_non_null(room);
@@ -305,12 +305,12 @@ static void buffers__that_overlap_cost_nobody_a_copy(void **state)
         name_key(key, i);
         assert_int_equal(value_put(c->client, key, SHARED_LEN, i, NULL, 5000), MOONCAKE_OK);
     }
-    for (unsigned i = 0; i < 2; i++) {
-        mooncake_client *client = open_busy(c, transports[i]);
-
-        read_into_one_buffer(client, room);
-        mooncake_client_close(client);
-    }
+    client = open_busy(c, "tcp"); /* parts of several values land by turns */
+    assert_true(read_into_one_buffer(client, room, 1000) > 0);
+    mooncake_client_close(client);
+    client = open_busy(c, "shm"); /* what a thread copies it hashes at once: it may see nothing */
+    (void)read_into_one_buffer(client, room, 20);
+    mooncake_client_close(client);
     for (unsigned i = 0; i < KEYS; i++) {
         name_key(key, i);
         assert_int_equal(value_get(c->client, key, SHARED_LEN, i, 5000), MOONCAKE_OK);
