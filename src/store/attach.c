@@ -248,7 +248,7 @@ static mooncake_err on_hello(void *arg, struct mc_rpc_conn *conn, const uint8_t 
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-static uint64_t machine_memory(void)
+uint64_t mc_machine_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 
@@ -272,7 +272,7 @@ mooncake_err mc_attach_open(struct mc_loop *loop, const struct mc_attach_options
     attach->loop = loop;
     attach->options = *options;
     if (attach->options.pools_len_max == 0) {
-        attach->options.pools_len_max = machine_memory();
+        attach->options.pools_len_max = mc_machine_memory();
     }
     mc_list_init(&attach->pools);
     err = mc_store_open_shm(options->shm_dir, options->shm, &attach->shm);

@@ -222,6 +222,7 @@ static mooncake_err parse_segments(struct daemon *daemon, uint64_t *lens)
     const struct mc_option_texts *texts = &daemon->config->segment;
 
     bool needed = !daemon->config->serve_clients;
+    char sum[32], all[32];
 
     if ((needed && texts->count == 0) || texts->count > MC_SEGMENTS_PER_STORE_MAX) {
         return mc_err_set(MOONCAKE_EINVAL,
@@ -236,6 +237,12 @@ static mooncake_err parse_segments(struct daemon *daemon, uint64_t *lens)
                               texts->items[i]);
         }
         daemon->lent += lens[i];
+    }
+    if (daemon->lent > mc_machine_memory()) { /* it would be killed when they are in use */
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "segment: %s in all are more than this machine's memory, %s",
+                          mc_format_size(daemon->lent, sum, sizeof(sum)),
+                          mc_format_size(mc_machine_memory(), all, sizeof(all)));
     }
     return MOONCAKE_OK;
 }

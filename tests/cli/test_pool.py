@@ -411,6 +411,13 @@ class Paths(unittest.TestCase):
 
 
 class Ends(unittest.TestCase):
+    def test_a_store_does_not_lend_more_than_there_is(self):
+        store = subprocess.run([os.path.join(PROGRAMS, "mooncake_store"), "--segment=4GiB",
+                                "--segment=1000TiB", "--master=127.0.0.1:1"],
+                               capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(store.returncode, 2, store.stderr)
+        self.assertIn("are more than this machine's memory", store.stderr)
+
     def test_daemons_end_cleanly_when_told(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
             for daemon in reversed(pool.daemons):
