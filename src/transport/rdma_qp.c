@@ -193,15 +193,12 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     struct mc_rdma_qp *qp = poll->data;
     struct ibv_cq *cq = NULL;
     void *arg = NULL;
-    unsigned count = 0;
 
     (void)status;
     (void)events;
-    while (qp->verbs->get_cq_event(qp->channel, &cq, &arg) == 0) {
-        count++;
-    }
-    if (count > 0) {
-        qp->verbs->ack_cq_events(qp->cq, count);
+    /* What was asked for once is told once: looking for a second would be a system call in vain. */
+    if (qp->verbs->get_cq_event(qp->channel, &cq, &arg) == 0) {
+        qp->verbs->ack_cq_events(qp->cq, 1);
         /* Asked for again before looking: what comes in between is seen or told of. */
         if (qp->verbs->request_notify(qp->cq, 0) != 0) {
             fail(qp, mc_err_set(MOONCAKE_ERPC, "rdma: completions cannot be asked for"));
