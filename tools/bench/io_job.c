@@ -264,13 +264,26 @@ static void *array(uint64_t count, size_t len)
     return calloc(count, len); /* checks the product */
 }
 
+/* Values, which begin pages as an engine's pool does: 16 bytes into a cache line, where malloc()
+ * puts large memory, every copy takes a third longer. */
+static unsigned char *value_memory(uint64_t count, size_t len)
+{
+    void *at = NULL;
+
+    len = len == 0 ? 1 : len;
+    if (count > SIZE_MAX / len || posix_memalign(&at, 4096, count * len) != 0) {
+        return NULL;
+    }
+    return memset(at, 0, count * len);
+}
+
 static bool allocate(struct mc_worker *worker, struct state *s)
 {
     const struct mc_io_case *c = case_of(worker);
 
     s->texts = array(c->batch, KEY_LEN);
     s->keys = array(c->batch, sizeof(*s->keys));
-    s->values = array(c->batch, c->size == 0 ? 1 : c->size);
+    s->values = value_memory(c->batch, c->size);
     s->spaces = array(c->batch, sizeof(*s->spaces));
     s->sources = array(c->batch, sizeof(*s->sources));
     s->lens = array(c->batch, sizeof(*s->lens));
