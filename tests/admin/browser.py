@@ -7,9 +7,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.request
+
+from wait import wait_for
 
 SKIPPED = 77
 START_SECONDS = 60
@@ -47,17 +48,15 @@ class Browser:
             self.driver = subprocess.Popen(
                 [shutil.which("chromedriver"), "--port=0"], stdin=subprocess.DEVNULL, stdout=file,
                 stderr=file, start_new_session=True, env={**os.environ, "HOME": self.scratch.name})
-        deadline = time.monotonic() + START_SECONDS
-        while True:
+
+        def said():
             with open(log, encoding="utf-8", errors="replace") as file:
-                text = file.read()
-            match = re.search(r"started successfully on port (\d+)", text)
-            if match:
-                self.base = f"http://127.0.0.1:{match[1]}"
-                return
-            if self.driver.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("chromedriver does not serve:\n" + text)
-            time.sleep(0.05)
+                return file.read()
+
+        started = wait_for("chromedriver serves",
+                           lambda: re.search(r"started successfully on port (\d+)", said()),
+                           START_SECONDS, lambda: self.driver.poll() is not None, said)
+        self.base = f"http://127.0.0.1:{started[1]}"
 
     def _open(self, width, height):
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -114,14 +113,7 @@ class Browser:
 
     def wait(self, what, script, *args, seconds=60):
         """Until the script's answer is true; that answer."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = self.run(script, *args)
-            if found:
-                return found
-            if time.monotonic() > deadline:
-                raise AssertionError(f"it never came true: {what}")
-            time.sleep(0.1)
+        return wait_for(what, lambda: self.run(script, *args), seconds)
 
     def close(self):
         if self.driver is None:

@@ -10,12 +10,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
+from wait import wait_for
 from web import BIN, ROOT, families, metrics
 from pool import Pool
 
-WAIT_SECONDS = 60
 
 PAIRS = """put_start put_end put_revoke get_replica_list get_replica_list_by_regex exist_key remove
 remove_by_regex remove_all mount_segment unmount_segment remount_segment mount_nof_segment
@@ -101,13 +100,6 @@ def test_names(pool):
 
 def summaries(pool):
     return re.findall(r'I master\.summary text="(.*)"', pool.master.log_text())
-
-
-def wait_for(what, condition):
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"it never came true: {what}"
-        time.sleep(0.02)
 
 
 def test_summary():

@@ -17,6 +17,7 @@ import threading
 import time
 import urllib.parse
 
+from wait import wait_for
 from web import BIN, fetch, metrics
 from pool import Pool, die_with_parent
 
@@ -83,15 +84,12 @@ class Prometheus:
             raise
 
     def wait_for(self, what, ask):
-        deadline = time.monotonic() + WAIT_SECONDS
-        while True:
-            answer = ask()
-            if answer:
-                return answer
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                with open(self.log, encoding="utf-8", errors="replace") as file:
-                    raise AssertionError(f"Prometheus: never: {what}\n{file.read()[-3000:]}")
-            time.sleep(0.1)
+        return wait_for(what, ask, WAIT_SECONDS, lambda: self.process.poll() is not None,
+                        self.last_lines)
+
+    def last_lines(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()[-3000:]
 
     def query(self, expression):
         """The values of an expression; empty if there are none yet."""

@@ -8,19 +8,11 @@ import os
 import re
 import subprocess
 import sys
-import time
 
+from wait import wait_for
 from web import BIN, fetch, metrics
 from pool import Pool
 
-WAIT_SECONDS = 60
-
-
-def wait_for(what, condition):
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"it never came true: {what}"
-        time.sleep(0.02)
 
 
 def test_off_unless_asked(pool):

@@ -223,17 +223,16 @@ static struct count count_lines(struct scene *scene)
     return count;
 }
 
+static bool is_told(void *arg)
+{
+    return count_lines(arg).rejected >= REFUSED;
+}
+
 /* The summaries, once they tell of all this: each class with its count. */
 static struct count wait_for_summary(struct scene *scene)
 {
-    uint64_t const end_ms = now_ms() + 30000;
-    struct count count;
-
-    do {
-        (void)usleep(50000);
-        count = count_lines(scene);
-    } while (count.rejected < REFUSED && now_ms() < end_ms);
-    return count;
+    assert_true(wait_until(is_told, scene, 30));
+    return count_lines(scene);
 }
 
 static void logs__stay_short_without_keys_and_calm_when_nothing_is_wrong(void **state)

@@ -2,6 +2,7 @@
 #ifndef MC_TESTS_LOOP_FIXTURE_H
 #define MC_TESTS_LOOP_FIXTURE_H
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,16 @@
 static inline uint64_t in_ms(uint64_t ms)
 {
     return mc_deadline_ns(mc_monotonic_ns(), ms);
+}
+
+/* Let so much time pass: it is the clock that is waited for. */
+static inline void stand_still(uint64_t ms)
+{
+    const uint64_t until_ns = in_ms(ms);
+
+    while (mc_monotonic_ns() < until_ns) {
+        (void)sched_yield();
+    }
 }
 
 static inline struct mc_loop *open_loop(uint32_t poll_us)

@@ -251,11 +251,15 @@ static void loop__destroy_runs_posts_that_wait(void **state)
     assert_int_equal(note.runs, 1);
 }
 
-static void *post_later(void *arg)
+/* Posts once the loop has gone to sleep since @number sleeps. */
+static void *post_when_asleep(void *arg)
 {
     struct note *note = arg;
+    const uint64_t end_ns = mc_monotonic_ns() + WAIT_NS / 2;
 
-    (void)usleep(2000); /* not a wait for something: makes it likely that the loop sleeps */
+    while (mc_loop_stats(note->loop).sleeps == note->number && mc_monotonic_ns() < end_ns) {
+        (void)sched_yield();
+    }
     mc_loop_post(note->loop, &note->post);
     return NULL;
 }
@@ -267,17 +271,18 @@ static void loop__post_of_another_thread_wakes_a_sleeping_loop(void **state)
     pthread_t thread;
 
     (void)state;
-    for (int i = 0; i < 20; i++) {
+    for (unsigned i = 0; i < 20; i++) {
         uint64_t start_ns = mc_monotonic_ns();
 
         note_init(&note, loop);
-        assert_int_equal(pthread_create(&thread, NULL, post_later, &note), 0);
+        note.number = (unsigned)mc_loop_stats(loop).sleeps;
+        assert_int_equal(pthread_create(&thread, NULL, post_when_asleep, &note), 0);
         run_until(loop, &note.ran);
         assert_true(note.on_owner);
         assert_true(mc_monotonic_ns() - start_ns < 5 * MC_NS_PER_S);
         assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(mc_loop_stats(loop).sleeps > note.number);
     }
-    assert_true(mc_loop_stats(loop).sleeps > 0);
     close_loop(loop);
 }
 

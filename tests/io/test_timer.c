@@ -38,7 +38,7 @@ static void expect_no_early_timer(uint32_t poll_us)
 
     assert_int_equal(mc_timer_create(loop, on_tick, &ticks, &ticks.timer), MOONCAKE_OK);
     mc_loop_run_ready(loop);
-    (void)usleep(30000); /* the loop's own time is old now */
+    stand_still(30); /* the loop's own time is old now */
     for (uint64_t ms = 1; ms < 10; ms++) {
         ticks.done = false;
         start_ns = mc_monotonic_ns();
@@ -67,7 +67,7 @@ static void timer__that_ends_the_wait_is_not_followed_by_a_sleep(void **state)
     (void)state;
     assert_int_equal(mc_timer_create(loop, on_tick, &ticks, &ticks.timer), MOONCAKE_OK);
     mc_timer_set(ticks.timer, 1, 0);
-    (void)usleep(5000); /* due before libuv is entered: it fires before the wait, not in it */
+    stand_still(5); /* due before libuv is entered: it fires before the wait, not in it */
     start_ns = mc_monotonic_ns();
     assert_int_equal(mc_loop_run_until(loop, &ticks.done, in_ms(5000)), MOONCAKE_OK);
     assert_true(mc_monotonic_ns() - start_ns < 4 * MC_NS_PER_S);
