@@ -7,14 +7,9 @@
 
 #include "io/address.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "law.h"
 
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void check_numeric(const struct sockaddr_storage *address)
 {

@@ -15,6 +15,7 @@
 #include "a_master.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "law.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -22,13 +23,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 #define ANSWER_LEN_MAX ((size_t)1 << 20)
 /* For an answer, and until the HTTP library has let go of what it held. */
 #define PATIENCE_NS (20 * MC_NS_PER_S)
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* From another address of the loopback each time, so that no pair of ports is used up. */
 static int connect_to(uint16_t port)

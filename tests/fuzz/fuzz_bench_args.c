@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "law.h"
 #include "options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -32,13 +33,6 @@ static enum mc_exit run_nothing(const struct mc_bench_options *options)
 }
 
 static const struct mc_command command = {"io", "summary", "about", args, true, run_nothing};
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static void check_size(const char *text, size_t len)
 {

@@ -8,17 +8,11 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "law.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 #define WORDS_MAX 24
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* What is told is told a million times. */
 static void hush(void)

@@ -13,6 +13,8 @@
 #include "base/bytes.h"
 #include "transport/extent.h"
 
+#include "law.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 #define UNTOUCHED 0x5eed5eed5eed5eedull
@@ -26,13 +28,6 @@ enum mend {
     MEND_MAGIC = 2,
     ASK_FOR_OWN = 4, /* with a descriptor made of the header's own fields */
 };
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static struct mc_extent_ref ref_of(const uint8_t *header)
 {

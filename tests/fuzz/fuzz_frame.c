@@ -14,14 +14,9 @@
 #include "base/mem.h"
 #include "rpc/input.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "law.h"
 
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* What a reader of the flow learns, boiled down. */
 struct digest {

@@ -13,6 +13,7 @@
 #include "a_master.h"
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "law.h"
 #include "rpc/frame.h"
 #include "rpc/rpc_server_impl.h"
 #include "wire/methods.h"
@@ -24,13 +25,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 #define RECORDS_MAX 64u
 
 static uint16_t methods[RECORDS_MAX]; /* of the request of each id */
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* The next record as a frame, or the rest as it is. Returns how much of @p bytes it was. */
 static size_t frame_record(const uint8_t *bytes, size_t len, unsigned id, struct mc_buf *out)

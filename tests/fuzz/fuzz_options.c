@@ -12,6 +12,8 @@
 #include "base/mem.h"
 #include "base/option.h"
 
+#include "law.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 #define WORDS_MAX 16
@@ -41,13 +43,6 @@ static const struct mc_option table[] = {
     MC_OPTION(struct conf, name, TEXT, NULL, "help"),
     MC_OPTION(struct conf, segment, TEXTS, NULL, "help"),
 };
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* The other object, and how many options have been looked at. */
 struct copy {

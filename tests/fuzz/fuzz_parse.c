@@ -12,16 +12,11 @@
 
 #include "base/option.h"
 
+#include "law.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 #define UNTOUCHED 0x5eed5eed5eed5eedull
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* Is @p value what the number in front of @p text times @p unit comes to, up to rounding? */
 static bool is_near(const char *text, long double unit, uint64_t value)

@@ -13,6 +13,8 @@
 #include "base/mem.h"
 #include "master/pattern.h"
 
+#include "law.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 #define KEYS_MAX 16u
@@ -20,13 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
  * in less than that; the rest is for sanitizers and slow machines. */
 #define CPU_NS_MAX (1000ull * 1000 * 1000)
 #define MEMORY_BLOCKS_MAX 1
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static uint64_t cpu_ns(void)
 {

@@ -10,17 +10,12 @@
 
 #include "transport/rdma_wire.h"
 
+#include "law.h"
+
 #define HEADER_LEN 64u
 #define PLACES_MAX 8u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static void check_request(const uint8_t *bytes, size_t len)
 {
@@ -138,28 +133,9 @@ static void check_list(const uint8_t *bytes, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    uint8_t *exact;
+    static void (*const checks[])(const uint8_t *bytes, size_t len) = {check_request, check_answer,
+                                                                       check_refusal, check_list};
 
-    if (len == 0) {
-        return 0;
-    }
-    exact = malloc(len);
-    law(exact != NULL);
-    memcpy(exact, data + 1, len - 1);
-    switch (data[0] % 4) {
-    case 0:
-        check_request(exact, len - 1);
-        break;
-    case 1:
-        check_answer(exact, len - 1);
-        break;
-    case 2:
-        check_refusal(exact, len - 1);
-        break;
-    default:
-        check_list(exact, len - 1);
-        break;
-    }
-    free(exact);
+    law_choose(data, len, checks, sizeof(checks) / sizeof(checks[0]));
     return 0;
 }

@@ -17,6 +17,8 @@
 #include "base/mem.h"
 #include "rpc/rpc_server_impl.h"
 
+#include "law.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* More than this is not sent: it has to fit into the socket. */
@@ -34,13 +36,6 @@ static struct mc_loop *loop;
 static struct mc_rpc_server *server;
 static struct mc_rpc_request *kept[KEPT_MAX];
 static unsigned kept_count, requests;
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static mooncake_err on_hello(void *arg, struct mc_rpc_conn *conn, const uint8_t *body,
                              size_t body_len, struct mc_buf *out)

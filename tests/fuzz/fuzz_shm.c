@@ -11,14 +11,9 @@
 #include "base/limits.h"
 #include "transport/shm_wire.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "law.h"
 
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void check_request(const uint8_t *bytes, size_t len)
 {
@@ -137,28 +132,9 @@ static void check_path(const uint8_t *bytes, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    uint8_t *exact;
+    static void (*const checks[])(const uint8_t *bytes, size_t len) = {check_request, check_reply,
+                                                                       check_list, check_path};
 
-    if (len == 0) {
-        return 0;
-    }
-    exact = malloc(len);
-    law(exact != NULL);
-    memcpy(exact, data + 1, len - 1);
-    switch (data[0] % 4) {
-    case 0:
-        check_request(exact, len - 1);
-        break;
-    case 1:
-        check_reply(exact, len - 1);
-        break;
-    case 2:
-        check_list(exact, len - 1);
-        break;
-    default:
-        check_path(exact, len - 1);
-        break;
-    }
-    free(exact);
+    law_choose(data, len, checks, sizeof(checks) / sizeof(checks[0]));
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "fake_io.h"
+#include "law.h"
 #include "transport/tcp_frame.h"
 #include "transport/transport.h"
 
@@ -29,13 +30,6 @@ static struct op {
     size_t len;
     bool done;
 } ops[OPS];
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static void on_done(struct mc_xfer_op *op)
 {

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "fake_io.h"
+#include "law.h"
 #include "transport/mount_table.h"
 #include "transport/tcp_frame.h"
 #include "transport/tcp_session.h"
@@ -31,13 +32,6 @@ static const struct {
     {2048, 3000, MC_RIGHT_READ},
     {6144, 0, MC_RIGHT_WRITE},
 };
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static void check_frames(const uint8_t *data, size_t len)
 {

@@ -9,16 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "law.h"
 #include "trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* A line written by us from the request that was read must be read as the same. */
 static void check_again(const uint64_t *ids, size_t count)

@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "wire/methods.h"
 
+#include "law.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* As the tests have it: the arena's first chunk, and growth that at most doubles what is needed. */
@@ -20,13 +22,6 @@ union room {
     uint64_t align;
     char bytes[512];
 };
-
-static void law(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static mooncake_err decode(const struct mc_method_codec *codec, bool reply, const uint8_t *body,
                            size_t len, struct mc_arena *arena, union room *message)
