@@ -191,6 +191,40 @@ static const char *exclusion_name(uint32_t reason)
     return reason < MC_ARRAY_LEN(names) ? names[reason] : "unknown"; /* a newer master's */
 }
 
+/* A list that the master tells page by page. */
+struct pages {
+    enum mc_method method; /* whose request is a mc_list_request */
+    const char *what;
+    void *reply;            /* of the method's kind */
+    const uint64_t *cursor; /* in it: where the next page begins; 0: there is none */
+    void (*hand_out)(void *list);
+    void *list;
+};
+
+static mooncake_err ask_for_pages(mooncake_client *client, uint32_t timeout_ms, bool callback_given,
+                                  const struct pages *pages)
+{
+    struct mc_list_request request = {0};
+    struct mc_question question = {
+        .method = pages->method, .request = &request, .reply = pages->reply};
+    struct mc_arena arena;
+    uint64_t deadline_ns;
+    mooncake_err err;
+
+    MC_TRY(mc_admin_begin(client, timeout_ms, callback_given, &deadline_ns));
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    do {
+        mc_arena_reset(&arena);
+        err = mc_admin_ask(client, deadline_ns, &question, &arena, pages->what);
+        if (err == MOONCAKE_OK) {
+            pages->hand_out(pages->list);
+        }
+        request.cursor = err == MOONCAKE_OK ? *pages->cursor : 0;
+    } while (request.cursor != 0);
+    mc_arena_fini(&arena);
+    return err;
+}
+
 static void hand_out_segment(const struct mc_segment_status *item, mooncake_segment_cb each,
                              void *arg)
 {
@@ -221,29 +255,33 @@ static void hand_out_segment(const struct mc_segment_status *item, mooncake_segm
     each(arg, &status);
 }
 
+struct segments_list {
+    struct mc_list_segments_reply reply;
+    mooncake_segment_cb each;
+    void *arg;
+};
+
+static void hand_out_segments(void *arg)
+{
+    const struct segments_list *list = arg;
+
+    for (size_t i = 0; i < list->reply.count; i++) {
+        hand_out_segment(&list->reply.items[i], list->each, list->arg);
+    }
+}
+
 mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_ms,
                                      mooncake_segment_cb each, void *arg)
 {
-    struct mc_list_request request = {0};
-    struct mc_list_segments_reply reply;
-    struct mc_question question = {
-        .method = MC_METHOD_LIST_SEGMENTS, .request = &request, .reply = &reply};
-    struct mc_arena arena;
-    uint64_t deadline_ns;
-    mooncake_err err;
+    struct segments_list list = {.each = each, .arg = arg};
+    const struct pages pages = {.method = MC_METHOD_LIST_SEGMENTS,
+                                .what = "segments",
+                                .reply = &list.reply,
+                                .cursor = &list.reply.cursor,
+                                .hand_out = hand_out_segments,
+                                .list = &list};
 
-    MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
-    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
-    do {
-        mc_arena_reset(&arena);
-        err = mc_admin_ask(client, deadline_ns, &question, &arena, "segments");
-        for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
-            hand_out_segment(&reply.items[i], each, arg);
-        }
-        request.cursor = err == MOONCAKE_OK ? reply.cursor : 0;
-    } while (request.cursor != 0);
-    mc_arena_fini(&arena);
-    return err;
+    return ask_for_pages(client, timeout_ms, each != NULL, &pages);
 }
 
 static const char *role_name(uint32_t role)
@@ -274,29 +312,33 @@ static void hand_out_client(const struct mc_client_status *item, mooncake_client
     each(arg, &status);
 }
 
+struct clients_list {
+    struct mc_list_clients_reply reply;
+    mooncake_client_cb each;
+    void *arg;
+};
+
+static void hand_out_clients(void *arg)
+{
+    const struct clients_list *list = arg;
+
+    for (size_t i = 0; i < list->reply.count; i++) {
+        hand_out_client(&list->reply.items[i], list->each, list->arg);
+    }
+}
+
 mooncake_err mooncake_admin_clients(mooncake_client *client, uint32_t timeout_ms,
                                     mooncake_client_cb each, void *arg)
 {
-    struct mc_list_request request = {0};
-    struct mc_list_clients_reply reply;
-    struct mc_question question = {
-        .method = MC_METHOD_LIST_CLIENTS, .request = &request, .reply = &reply};
-    struct mc_arena arena;
-    uint64_t deadline_ns;
-    mooncake_err err;
+    struct clients_list list = {.each = each, .arg = arg};
+    const struct pages pages = {.method = MC_METHOD_LIST_CLIENTS,
+                                .what = "clients",
+                                .reply = &list.reply,
+                                .cursor = &list.reply.cursor,
+                                .hand_out = hand_out_clients,
+                                .list = &list};
 
-    MC_TRY(mc_admin_begin(client, timeout_ms, each != NULL, &deadline_ns));
-    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
-    do {
-        mc_arena_reset(&arena);
-        err = mc_admin_ask(client, deadline_ns, &question, &arena, "clients");
-        for (size_t i = 0; err == MOONCAKE_OK && i < reply.count; i++) {
-            hand_out_client(&reply.items[i], each, arg);
-        }
-        request.cursor = err == MOONCAKE_OK ? reply.cursor : 0;
-    } while (request.cursor != 0);
-    mc_arena_fini(&arena);
-    return err;
+    return ask_for_pages(client, timeout_ms, each != NULL, &pages);
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */

@@ -451,7 +451,7 @@ static void transport__counts_what_it_moved(void **state)
     struct fixture *f = *state;
     struct mc_extent_ref extent = rig_extent(&f->segment, 0, 1000, 1);
     struct mc_extent_ref stale = rig_extent(&f->segment, 0, 1000, 2);
-    const struct mc_transport_stats *stats = f->engine.transport->ops->stats(f->engine.transport);
+    const struct mc_transport_stats *stats = rig_stats(&f->engine);
 
     put(f, &extent, 1);
     get(f, &extent, 1);

@@ -236,6 +236,22 @@ struct mc_extent_ref rig_extent(const struct rig_segment *segment, uint64_t offs
     return extent;
 }
 
+struct mc_extent_ref rig_plant(struct rig_segment *segment, size_t len, uint64_t seed)
+{
+    struct mc_extent_ref extent = rig_extent(segment, 0, len, seed);
+    uint8_t *payload = segment->view + MC_EXTENT_HEADER_LEN;
+    struct iovec iov = {.iov_base = payload, .iov_len = len};
+
+    rig_fill(payload, len, seed);
+    mc_extent_header_build(&extent, mc_extent_hash_iov(&iov, 1), segment->view);
+    return extent;
+}
+
+const struct mc_transport_stats *rig_stats(const struct rig_engine *engine)
+{
+    return engine->transport->ops->stats(engine->transport);
+}
+
 static void on_done(struct mc_xfer_op *op)
 {
     struct rig_op *rig = MC_CONTAINER_OF(op, struct rig_op, op);

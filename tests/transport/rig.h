@@ -96,6 +96,9 @@ struct rig_op {
 /* An extent with all rights and a genuine capability. */
 struct mc_extent_ref rig_extent(const struct rig_segment *segment, uint64_t offset, uint64_t len,
                                 uint64_t object);
+/** A good extent of @p len bytes at offset 0, put there without a transport. */
+struct mc_extent_ref rig_plant(struct rig_segment *segment, size_t len, uint64_t seed);
+const struct mc_transport_stats *rig_stats(const struct rig_engine *engine);
 void rig_op_init(struct rig_op *op, const struct rig_engine *engine, enum mc_rights right,
                  const struct mc_extent_ref *extent, void *bytes);
 void rig_submit(struct rig_engine *engine, struct rig_op *op);

@@ -151,13 +151,10 @@ static void staging__is_shared_by_peers_in_turns(void **state)
     rdma_rig_get(rig, len * 2, LEN, 2);
 }
 
-static void staging__that_is_used_up_holds_up_nobody_who_needs_none(void **state)
+/* Staging has one chunk, three small extents are there, and the devices hold back what is done.
+ */
+static void hold_one_chunk(struct rdma_rig *rig, struct mc_extent_ref extents[3])
 {
-    struct rdma_rig *rig = *state;
-    struct mc_extent_ref extents[3];
-    struct rig_op ops[3];
-    unsigned posted;
-
     rig->options.rdma_staging = 1; /* one chunk */
     rig->options.rdma_stall_ms = 60000;
     rig->options.rdma_staging_wait_ms = 60000;
@@ -169,6 +166,16 @@ static void staging__that_is_used_up_holds_up_nobody_who_needs_none(void **state
     rdma_rig_get(rig, 0, 4096, 0);
     fake_hold(0, true);
     fake_hold(1, true);
+}
+
+static void staging__that_is_used_up_holds_up_nobody_who_needs_none(void **state)
+{
+    struct rdma_rig *rig = *state;
+    struct mc_extent_ref extents[3];
+    struct rig_op ops[3];
+    unsigned posted;
+
+    hold_one_chunk(rig, extents);
     posted = fake_counts().requests;
     for (unsigned i = 0; i < 3; i++) { /* the last one's memory is registered */
         rig_op_init(&ops[i], &rig->engine, MC_RIGHT_READ, &extents[i],
@@ -194,17 +201,7 @@ static void staging__goes_on_when_the_first_who_waits_is_cancelled(void **state)
     struct mc_extent_ref extents[3];
     struct rig_op ops[3];
 
-    rig->options.rdma_staging = 1; /* one chunk */
-    rig->options.rdma_stall_ms = 60000;
-    rig->options.rdma_staging_wait_ms = 60000;
-    rdma_rig_reopen(rig);
-    for (unsigned i = 0; i < 3; i++) {
-        rdma_rig_put(rig, i * LEN * 2, 4096, i);
-        extents[i] = rig_extent(&rig->segment, i * LEN * 2, 4096, i * LEN * 2);
-    }
-    rdma_rig_get(rig, 0, 4096, 0);
-    fake_hold(0, true);
-    fake_hold(1, true);
+    hold_one_chunk(rig, extents);
     /* A read has the chunk; a write waits for it, and a read behind that. */
     for (unsigned i = 0; i < 3; i++) {
         rig_fill(rig->loose + i * LEN, 4096, i);

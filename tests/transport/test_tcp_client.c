@@ -58,23 +58,6 @@ static void open_engine(struct fixture *f, uint16_t port)
     rig_engine_open(&f->engine, "tcp", 31, port, &rig_options);
 }
 
-static const struct mc_transport_stats *stats(const struct fixture *f)
-{
-    return f->engine.transport->ops->stats(f->engine.transport);
-}
-
-/* A good extent of @p len bytes at offset 0, put there without the transport. */
-static struct mc_extent_ref plant(struct fixture *f, size_t len, uint64_t seed)
-{
-    struct mc_extent_ref extent = rig_extent(&f->segment, 0, len, seed);
-    uint8_t *payload = f->segment.view + MC_EXTENT_HEADER_LEN;
-    struct iovec iov = {.iov_base = payload, .iov_len = len};
-
-    rig_fill(payload, len, seed);
-    mc_extent_header_build(&extent, mc_extent_hash_iov(&iov, 1), f->segment.view);
-    return extent;
-}
-
 /* ---- stores that go away --------------------------------------------------------------------- */
 
 static uint16_t unused_port(void)
@@ -93,7 +76,7 @@ static uint16_t unused_port(void)
 static void submit__to_a_dead_store_fails_at_once_until_it_is_back(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 1000, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 1000, 1);
     uint16_t port = unused_port();
     struct rig_op op;
     mooncake_err err = MOONCAKE_ERPC;
@@ -118,7 +101,7 @@ static void submit__to_an_address_that_is_none_is_a_lost_peer(void **state)
 {
     static const char *const bad[] = {"tcp://", "tcp://nonsense", "tcp://127.0.0.1:99999", "x://y"};
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 1000, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 1000, 1);
 
     open_engine(f, 1);
     for (size_t i = 0; i < MC_ARRAY_LEN(bad); i++) {
@@ -139,7 +122,7 @@ static void submit__to_an_address_that_is_none_is_a_lost_peer(void **state)
 static void op__finds_a_restarted_store_inside_the_call(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 200000, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 200000, 1);
     uint16_t port;
 
     open_store(f, 0);
@@ -149,7 +132,7 @@ static void op__finds_a_restarted_store_inside_the_call(void **state)
         assert_int_equal(rig_do(&f->engine, MC_RIGHT_READ, &extent, f->memory), MOONCAKE_OK);
         assert_int_equal(rig_do(&f->engine, MC_RIGHT_WRITE, &extent, f->memory), MOONCAKE_OK);
         rig_check(f->memory, 200000, 1);
-        assert_int_equal(mc_counter_get(&stats(f)->reconnects), i);
+        assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), i);
         rig_store_kill(&f->store); /* nobody runs our loop meanwhile */
         open_store(f, port);
     }
@@ -158,7 +141,7 @@ static void op__finds_a_restarted_store_inside_the_call(void **state)
 /* Run until the first byte of a large read has landed. */
 static void begin_large_read(struct fixture *f, struct rig_op *op, struct mc_extent_ref *extent)
 {
-    *extent = plant(f, LARGE_LEN, 7);
+    *extent = rig_plant(&f->segment, LARGE_LEN, 7);
     memset(f->memory, 0xee, LARGE_LEN);
     f->segment.view[MC_EXTENT_HEADER_LEN] = 0x11; /* differs; the checksum is of no account here */
     rig_op_init(op, &f->engine, MC_RIGHT_READ, extent, f->memory);
@@ -177,7 +160,7 @@ static void expect_quiet(struct fixture *f)
     struct iovec iov = {.iov_base = f->memory, .iov_len = LARGE_LEN};
     uint64_t before = mc_extent_hash_iov(&iov, 1);
 
-    RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&stats(f)->connections) == 0);
+    RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&rig_stats(&f->engine)->connections) == 0);
     for (unsigned i = 0; i < 10; i++) {
         rig_run_a_little(f->engine.loop);
     }
@@ -246,7 +229,7 @@ static void cancel__of_one_op_does_not_fail_the_others(void **state)
     }
     assert_false(op.done);
     assert_false(others[3].done);
-    assert_int_equal(mc_counter_get(&stats(f)->reconnects), 0);
+    assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), 0);
 }
 
 static void on_xfer_done(struct mc_xfer *xfer)
@@ -257,7 +240,7 @@ static void on_xfer_done(struct mc_xfer *xfer)
 static void xfer__on_a_frozen_store_ends_at_its_deadline(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 100000, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 100000, 1);
     struct rig_op ops[10];
     struct mc_xfer xfer;
     bool done = false;
@@ -292,7 +275,7 @@ static void op__gives_up_on_a_store_that_takes_connections_but_is_mute(void **st
 {
     const struct mc_transport_options options = {.connect_timeout_ms = 60, .connections_max = 1};
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 1000, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 1000, 1);
 
     open_store(f, 0);
     rig_store_freeze(&f->store);
@@ -307,16 +290,16 @@ static void connection__that_is_idle_is_closed_and_made_again(void **state)
     const struct mc_transport_options options = {
         .connect_timeout_ms = 3000, .idle_close_ms = 50, .connections_max = 1};
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 1000, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 1000, 1);
 
     open_store(f, 0);
     rig_engine_open(&f->engine, "tcp", 31, f->store.port, &options);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(rig_do(&f->engine, MC_RIGHT_READ, &extent, f->memory), MOONCAKE_OK);
-        assert_int_equal(mc_gauge_get(&stats(f)->connections), 1);
-        RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&stats(f)->connections) == 0);
+        assert_int_equal(mc_gauge_get(&rig_stats(&f->engine)->connections), 1);
+        RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&rig_stats(&f->engine)->connections) == 0);
     }
-    assert_int_equal(mc_counter_get(&stats(f)->reconnects), 0);
+    assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), 0);
 }
 
 #define MANY 20u
@@ -340,7 +323,7 @@ static int64_t do_many(struct fixture *f, enum mc_rights right)
 
         rig_wait(&f->engine, &ops[i]);
         assert_int_equal(ops[i].op.err, MOONCAKE_OK);
-        now = mc_gauge_get(&stats(f)->connections);
+        now = mc_gauge_get(&rig_stats(&f->engine)->connections);
         most = now > most ? now : most;
     }
     return most;
@@ -382,7 +365,7 @@ static void connections__to_a_restarted_store_are_all_given_up_at_once(void **st
 {
     const struct mc_transport_options options = {.connect_timeout_ms = 3000, .connections_max = 2};
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 1 << 20, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 1 << 20, 1);
     uint16_t port;
 
     open_store(f, 0);
@@ -390,7 +373,7 @@ static void connections__to_a_restarted_store_are_all_given_up_at_once(void **st
     rig_engine_open(&f->engine, "tcp", 31, port, &options);
     for (unsigned round = 0; round < 2; round++) {
         (void)do_many(f, MC_RIGHT_WRITE);
-        RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&stats(f)->connections) == 2);
+        RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&rig_stats(&f->engine)->connections) == 2);
         rig_store_kill(&f->store);
         open_store(f, port);
     }
@@ -402,7 +385,7 @@ static void connections__to_a_restarted_store_are_all_given_up_at_once(void **st
 static void transport__leaks_no_descriptor_over_200_lives(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 1000, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 1000, 1);
     unsigned before;
 
     open_store(f, 0);
@@ -437,7 +420,7 @@ static void submit__is_busy_when_a_peer_has_its_fill(void **state)
 {
     static struct rig_op ops[10000];
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, 10, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, 10, 1);
     mooncake_err err = MOONCAKE_OK;
     size_t n = 0;
 
@@ -466,7 +449,7 @@ static void ops__end_whichever_allocation_fails(void **state)
 
     open_store(f, 0);
     for (int64_t n = 0; !all_well; n++) {
-        struct mc_extent_ref extent = plant(f, 100000, (uint64_t)n);
+        struct mc_extent_ref extent = rig_plant(&f->segment, 100000, (uint64_t)n);
         struct rig_op ops[4];
 
         assert_true(n < 200);

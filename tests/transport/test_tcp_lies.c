@@ -370,8 +370,7 @@ static void write__refused_early_ends_when_its_pieces_are_quiet(void **state)
         rig_run_a_little(f->engine.loop);
     }
     assert_int_equal(ops[held].op.err, MOONCAKE_ENOTOWNER);
-    assert_int_equal(
-        mc_counter_get(&f->engine.transport->ops->stats(f->engine.transport)->reconnects), 0);
+    assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), 0);
     (void)close(fd);
 }
 

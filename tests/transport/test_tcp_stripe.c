@@ -63,23 +63,6 @@ static void open_engine(struct fixture *f, const struct tcp_proxy_limit *limits,
     rig_engine_open(&f->engine, "tcp", 31, tcp_proxy_port(f->proxy), &options);
 }
 
-static const struct mc_transport_stats *stats(const struct fixture *f)
-{
-    return f->engine.transport->ops->stats(f->engine.transport);
-}
-
-/* A good extent at offset 0, put there without the transport. */
-static struct mc_extent_ref plant(struct fixture *f, size_t len, uint64_t seed)
-{
-    struct mc_extent_ref extent = rig_extent(&f->segment, 0, len, seed);
-    uint8_t *payload = f->segment.view + MC_EXTENT_HEADER_LEN;
-    struct iovec iov = {.iov_base = payload, .iov_len = len};
-
-    rig_fill(payload, len, seed);
-    mc_extent_header_build(&extent, mc_extent_hash_iov(&iov, 1), f->segment.view);
-    return extent;
-}
-
 /* Is it there, whole, with a header that proves it? */
 static void expect_stored(struct fixture *f, const struct mc_extent_ref *extent, uint64_t seed)
 {
@@ -91,6 +74,16 @@ static void expect_stored(struct fixture *f, const struct mc_extent_ref *extent,
     assert_int_equal(mc_extent_header_check(extent, at, &checksum), MOONCAKE_OK);
     assert_int_equal(checksum, mc_extent_hash_iov(&iov, 1));
     rig_check(iov.iov_base, iov.iov_len, seed);
+}
+
+/* A small value behind the large one. */
+static struct mc_extent_ref put_behind(struct fixture *f, uint8_t *bytes, size_t len)
+{
+    struct mc_extent_ref small = rig_extent(&f->segment, LARGE_LEN + 128, len, 5);
+
+    rig_fill(bytes, len, 5);
+    assert_int_equal(rig_do(&f->engine, MC_RIGHT_WRITE, &small, bytes), MOONCAKE_OK);
+    return small;
 }
 
 static uint64_t moved_in_all(const struct fixture *f,
@@ -121,7 +114,7 @@ static void expect_quiet(struct fixture *f)
 static void read__of_a_large_value_uses_several_connections(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, LARGE_LEN, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, LARGE_LEN, 1);
 
     open_engine(f, &no_limit, 1);
     assert_int_equal(rig_do(&f->engine, MC_RIGHT_READ, &extent, f->memory), MOONCAKE_OK);
@@ -154,7 +147,7 @@ static void connections__of_large_values_stay_few_and_close_when_idle(void **sta
     const struct mc_transport_options impatient = {
         .connect_timeout_ms = 3000, .idle_close_ms = 50, .connections_max = CONNECTIONS};
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, LARGE_LEN, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, LARGE_LEN, 1);
 
     f->proxy = tcp_proxy_open(f->store.port, &no_limit, 1);
     rig_engine_open(&f->engine, "tcp", 31, tcp_proxy_port(f->proxy), &impatient);
@@ -163,9 +156,9 @@ static void connections__of_large_values_stay_few_and_close_when_idle(void **sta
             rig_do(&f->engine, i % 2 == 0 ? MC_RIGHT_READ : MC_RIGHT_WRITE, &extent, f->memory),
             MOONCAKE_OK);
     }
-    assert_int_equal(mc_gauge_get(&stats(f)->connections), CONNECTIONS);
-    RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&stats(f)->connections) == 0);
-    assert_int_equal(mc_counter_get(&stats(f)->reconnects), 0);
+    assert_int_equal(mc_gauge_get(&rig_stats(&f->engine)->connections), CONNECTIONS);
+    RIG_RUN_UNTIL(f->engine.loop, mc_gauge_get(&rig_stats(&f->engine)->connections) == 0);
+    assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), 0);
     assert_int_equal(tcp_proxy_open_most(f->proxy), CONNECTIONS);
 }
 
@@ -174,7 +167,7 @@ static void read__of_a_smaller_value_takes_one_connection(void **state)
 {
     const size_t len = MC_TCP_READ_PARTS_MIN * MC_TCP_PART_LEN - 1;
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, len, 1);
+    struct mc_extent_ref extent = rig_plant(&f->segment, len, 1);
 
     open_engine(f, &no_limit, 1);
     for (unsigned i = 0; i < 5; i++) {
@@ -187,14 +180,13 @@ static void read__of_a_smaller_value_takes_one_connection(void **state)
 static void op__that_is_small_overtakes_a_huge_value(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref huge = plant(f, LARGE_LEN, 1);
-    struct mc_extent_ref small = rig_extent(&f->segment, LARGE_LEN + 128, 1000, 5);
+    struct mc_extent_ref huge = rig_plant(&f->segment, LARGE_LEN, 1);
     static uint8_t bytes[1000];
+    struct mc_extent_ref small;
     struct rig_op huge_op, small_op;
 
     open_engine(f, &no_limit, 1);
-    rig_fill(bytes, sizeof(bytes), 5);
-    assert_int_equal(rig_do(&f->engine, MC_RIGHT_WRITE, &small, bytes), MOONCAKE_OK);
+    small = put_behind(f, bytes, sizeof(bytes));
     for (unsigned i = 0; i < 2; i++) {
         rig_op_init(&huge_op, &f->engine, i == 0 ? MC_RIGHT_READ : MC_RIGHT_WRITE, &huge,
                     f->memory);
@@ -218,12 +210,12 @@ static void read__loses_one_connection_and_only_what_it_carried_is_read_again(vo
     /* The one that is made after the loss is a good one. */
     static const struct tcp_proxy_limit limits[] = {{0, 0}, {0, 2500000}, {0, 0}};
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, LARGE_LEN, 3);
+    struct mc_extent_ref extent = rig_plant(&f->segment, LARGE_LEN, 3);
 
     open_engine(f, limits, MC_ARRAY_LEN(limits));
     assert_int_equal(rig_do(&f->engine, MC_RIGHT_READ, &extent, f->memory), MOONCAKE_OK);
     rig_check(f->memory, LARGE_LEN, 3);
-    assert_int_equal(mc_counter_get(&stats(f)->reconnects), 1);
+    assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), 1);
     assert_int_equal(tcp_proxy_from_store(f->proxy, 1), 2500000);
     /* Twice: no more than what was under way on the connection that died. */
     assert_true(moved_in_all(f, tcp_proxy_from_store) < LARGE_LEN + AHEAD_LEN + (64u << 10));
@@ -239,7 +231,7 @@ static void write__loses_one_connection_and_only_what_it_carried_is_sent_again(v
     rig_fill(f->memory, LARGE_LEN, 4);
     assert_int_equal(rig_do(&f->engine, MC_RIGHT_WRITE, &extent, f->memory), MOONCAKE_OK);
     expect_stored(f, &extent, 4);
-    assert_int_equal(mc_counter_get(&stats(f)->reconnects), 1);
+    assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), 1);
     assert_true(moved_in_all(f, tcp_proxy_from_client) < LARGE_LEN + AHEAD_LEN + (64u << 10));
 }
 
@@ -254,7 +246,7 @@ static void op__survives_a_reset_at_any_byte(void **state)
         const struct tcp_proxy_limit limits[2][2] = {{{0, at[i]}, {0, 0}}, {{at[i], 0}, {0, 0}}};
 
         for (unsigned w = 0; w < 2; w++) {
-            struct mc_extent_ref extent = plant(f, len, i);
+            struct mc_extent_ref extent = rig_plant(&f->segment, len, i);
 
             open_engine(f, limits[w], 2);
             memset(f->memory, 0xee, len);
@@ -267,7 +259,7 @@ static void op__survives_a_reset_at_any_byte(void **state)
                 MOONCAKE_OK);
             rig_check(f->memory, len, i);
             expect_stored(f, &extent, i);
-            assert_int_equal(mc_counter_get(&stats(f)->reconnects), 1);
+            assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), 1);
             rig_engine_close(&f->engine);
             tcp_proxy_close(f->proxy);
             f->proxy = NULL;
@@ -283,7 +275,7 @@ static void op__whose_part_loses_two_connections_ends_and_memory_is_quiet(void *
     struct fixture *f = *state;
 
     for (unsigned i = 0; i < 2; i++) {
-        struct mc_extent_ref extent = plant(f, LARGE_LEN, 6);
+        struct mc_extent_ref extent = rig_plant(&f->segment, LARGE_LEN, 6);
 
         open_engine(f, limits[i], 2);
         memset(f->memory, 0xee, LARGE_LEN);
@@ -302,7 +294,7 @@ static void op__whose_part_loses_two_connections_ends_and_memory_is_quiet(void *
 static void read__of_a_large_value_is_proven_as_a_whole(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, LARGE_LEN, 7);
+    struct mc_extent_ref extent = rig_plant(&f->segment, LARGE_LEN, 7);
     struct mc_extent_ref stale = rig_extent(&f->segment, 0, LARGE_LEN, 8);
     static const size_t at[] = {0, MC_TCP_PART_LEN, LARGE_LEN / 2, LARGE_LEN - 1};
 
@@ -326,7 +318,7 @@ static void on_xfer_done(struct mc_xfer *xfer)
 static void xfer__of_large_values_on_a_frozen_store_ends_at_its_deadline(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref read = plant(f, LARGE_LEN, 9);
+    struct mc_extent_ref read = rig_plant(&f->segment, LARGE_LEN, 9);
     struct mc_extent_ref write = rig_extent(&f->segment, LARGE_LEN + 125, LARGE_LEN, 10);
     struct rig_op ops[2];
     struct mc_xfer xfer;
@@ -356,14 +348,13 @@ static void xfer__of_large_values_on_a_frozen_store_ends_at_its_deadline(void **
 static void cancel__in_mid_value_leaves_memory_quiet_and_others_alive(void **state)
 {
     struct fixture *f = *state;
-    struct mc_extent_ref extent = plant(f, LARGE_LEN, 11);
-    struct mc_extent_ref small = rig_extent(&f->segment, LARGE_LEN + 128, 100000, 5);
+    struct mc_extent_ref extent = rig_plant(&f->segment, LARGE_LEN, 11);
     static uint8_t bytes[100000];
+    struct mc_extent_ref small;
     struct rig_op op, other;
 
     open_engine(f, &no_limit, 1);
-    rig_fill(bytes, sizeof(bytes), 5);
-    assert_int_equal(rig_do(&f->engine, MC_RIGHT_WRITE, &small, bytes), MOONCAKE_OK);
+    small = put_behind(f, bytes, sizeof(bytes));
     memset(f->memory, 0xee, LARGE_LEN);
     rig_op_init(&op, &f->engine, MC_RIGHT_READ, &extent, f->memory);
     rig_submit(&f->engine, &op);
@@ -378,7 +369,7 @@ static void cancel__in_mid_value_leaves_memory_quiet_and_others_alive(void **sta
     assert_int_equal(other.op.err, MOONCAKE_OK);
     rig_check(bytes, sizeof(bytes), 5);
     assert_false(op.done);
-    assert_int_equal(mc_counter_get(&stats(f)->reconnects), 0);
+    assert_int_equal(mc_counter_get(&rig_stats(&f->engine)->reconnects), 0);
 }
 
 static void op__of_a_killed_store_ends(void **state)
@@ -386,7 +377,7 @@ static void op__of_a_killed_store_ends(void **state)
     struct fixture *f = *state;
 
     for (unsigned i = 0; i < 2; i++) {
-        struct mc_extent_ref extent = plant(f, LARGE_LEN, 12);
+        struct mc_extent_ref extent = rig_plant(&f->segment, LARGE_LEN, 12);
         struct rig_op op;
 
         open_engine(f, &no_limit, 1);
@@ -414,7 +405,7 @@ static void ops__of_large_values_end_whichever_allocation_fails(void **state)
     bool all_well = false;
 
     for (int64_t n = 0; !all_well; n++) {
-        struct mc_extent_ref extent = plant(f, len, (uint64_t)n);
+        struct mc_extent_ref extent = rig_plant(&f->segment, len, (uint64_t)n);
         struct rig_op ops[2];
 
         assert_true(n < 200);
