@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define DETAIL_LEN_MAX 512
 
 static _Thread_local char detail[DETAIL_LEN_MAX];
@@ -101,6 +103,7 @@ mooncake_err mc_err_set(mooncake_err err, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(fresh, sizeof(fresh), fmt, args);
     va_end(args);
+    mc_text_hide_controls(fresh);
     memcpy(detail, fresh, strlen(fresh) + 1);
     return err;
 }

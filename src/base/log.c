@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #define LINE_LEN_MAX 1024
 /* Kept free at the end of a line for " left_out=4294967295". */
@@ -85,16 +86,6 @@ static size_t format_time(char *out, size_t cap)
     return len + (size_t)snprintf(out + len, cap - len, ".%06uZ", (unsigned)(us % 1000000u));
 }
 
-/* A value from outside must not begin a line of its own or move the reader's cursor. */
-static void hide_controls(char *text)
-{
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < ' ' || *text == 0x7f) {
-            *text = '?';
-        }
-    }
-}
-
 void mc_log_write_(struct mc_log_site *site, enum mc_log_level level, const char *event,
                    const char *fmt, ...)
 {
@@ -113,7 +104,7 @@ void mc_log_write_(struct mc_log_site *site, enum mc_log_level level, const char
     va_start(args, fmt);
     (void)vsnprintf(line + len, text_cap - len, fmt, args);
     va_end(args);
-    hide_controls(line + len);
+    mc_text_hide_controls(line + len);
     len += strlen(line + len);
     if (left_out > 0) {
         len += (size_t)snprintf(line + len, sizeof(line) - len, " left_out=%u", left_out);

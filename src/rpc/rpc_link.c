@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "rpc/rpc_client_impl.h"
 
 /* So long it may take to find out who is there. */
@@ -243,10 +244,11 @@ static void copy_sentence(char *out, size_t cap, const uint8_t *body, size_t len
 {
     size_t n = len < cap - 1 ? len : cap - 1;
 
-    for (size_t i = 0; i < n; i++) {
-        out[i] = body[i] < 0x20 || body[i] == 0x7f ? '?' : (char)body[i];
+    if (n > 0) {
+        memcpy(out, body, n);
     }
     out[n] = '\0';
+    mc_text_hide_controls(out);
 }
 
 static void hello_answered(struct mc_rpc_link *link, const struct mc_frame *frame,

@@ -110,6 +110,13 @@ static void err__sentence_may_quote_the_one_before(void **state)
     assert_string_equal(mooncake_last_error(), "outer: inner 1, inner 1");
 }
 
+static void err__sentence_stays_one_line(void **state)
+{
+    (void)state;
+    (void)mc_err_set(MOONCAKE_EINVAL, "not JSON near '%s'", "a\nWARN forged\r\x1b[2J\x7f \xc3\xa9");
+    assert_string_equal(mooncake_last_error(), "not JSON near 'a?WARN forged??[2J? \xc3\xa9'");
+}
+
 static void err__long_sentence_is_cut(void **state)
 {
     char text[2000];
@@ -147,6 +154,7 @@ int main(void)
         cmocka_unit_test(err__numbers_are_those_of_the_cpp_mooncake),
         cmocka_unit_test(err__errno_becomes_ours),
         cmocka_unit_test(err__sentence_may_quote_the_one_before),
+        cmocka_unit_test(err__sentence_stays_one_line),
         cmocka_unit_test(err__long_sentence_is_cut),
         cmocka_unit_test(err__sentence_belongs_to_its_thread),
     };
