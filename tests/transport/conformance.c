@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -466,11 +467,17 @@ static void transport__counts_what_it_moved(void **state)
 /* Of some dozens of reads; an emulated machine needs it. */
 #define OVERWRITING_SECONDS 120u
 
-/* Write alternating versions of the whole extent, for ever, with no regard to readers. In a process
- * of its own: a thread here would be a data race by intent. Pinned memory (f->out) may be missing
- * there, and nothing of the test's may be closed there, whatever goes wrong. */
-static pid_t start_overwriter(const struct rig_segment *segment, const struct mc_extent_ref *extent)
+/* Write alternating versions of the whole extent, for ever, with no regard to readers, but pausing
+ * between two for up to a few times as long as a read takes (@p read_ns): how fast reads are beside
+ * writes differs by a factor of hundred, and some are to fall between two. In a process of its own:
+ * a thread here would be a data race by intent. Pinned memory (f->out) may be missing there, and
+ * nothing of the test's may be closed there, whatever goes wrong. */
+static pid_t start_overwriter(const struct rig_segment *segment, const struct mc_extent_ref *extent,
+                              uint64_t read_ns)
 {
+    const struct timespec step = {.tv_sec = (time_t)(read_ns / 2 / MC_NS_PER_S),
+                                  .tv_nsec = (long)(read_ns / 2 % MC_NS_PER_S)};
+
     uint8_t *at = segment->view + extent->offset;
     uint8_t *bytes;
     pid_t pid = fork();
@@ -483,11 +490,14 @@ static pid_t start_overwriter(const struct rig_segment *segment, const struct mc
     (void)signal(SIGBUS, SIG_DFL);
     (void)alarm(2 * OVERWRITING_SECONDS);
     bytes = malloc(extent->payload_len);
-    for (uint64_t seed = 0; bytes != NULL; seed = 1 - seed) {
+    for (uint64_t round = 0; bytes != NULL; round++) {
         struct iovec iov = {.iov_base = bytes, .iov_len = extent->payload_len};
         uint8_t header[MC_EXTENT_HEADER_LEN];
 
-        rig_fill(bytes, extent->payload_len, seed);
+        for (uint64_t steps = round % 6; steps > 0; steps--) {
+            (void)nanosleep(&step, NULL);
+        }
+        rig_fill(bytes, extent->payload_len, round % 2);
         mc_extent_header_build(extent, mc_extent_hash_iov(&iov, 1), header);
         memcpy(at, header, sizeof(header));
         memcpy(at + sizeof(header), bytes, extent->payload_len);
@@ -503,11 +513,15 @@ static void read__of_what_is_being_overwritten_is_never_ok_and_wrong(void **stat
     struct mc_extent_ref extent = rig_extent(&f->segment, 0, len, 1);
     unsigned good = 0;
     unsigned torn = 0;
-    uint64_t until_ns = mc_monotonic_ns() + OVERWRITING_SECONDS * MC_NS_PER_S;
+    uint64_t begun_ns, until_ns;
     pid_t pid;
 
     put(f, &extent, 0);
-    pid = start_overwriter(&f->segment, &extent);
+    get(f, &extent, 0); /* connects */
+    begun_ns = mc_monotonic_ns();
+    get(f, &extent, 0);
+    until_ns = mc_monotonic_ns() + OVERWRITING_SECONDS * MC_NS_PER_S;
+    pid = start_overwriter(&f->segment, &extent, mc_monotonic_ns() - begun_ns);
     while (good < 20 || torn < 20) {
         mooncake_err err = rig_do(&f->engine, MC_RIGHT_READ, &extent, f->in);
         uint64_t first;
