@@ -90,6 +90,7 @@ struct fake_counts fake_counts(void)
 
     lock();
     counts = fake.counts;
+    counts.locked = fake.registered;
     unlock();
     return counts;
 }

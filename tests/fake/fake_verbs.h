@@ -25,6 +25,7 @@ struct fake_counts {
     unsigned notices;         /* calls of request_notify so far */
     unsigned events_told;     /* events of devices that were read */
     unsigned events_acked;    /* of which so many were acknowledged */
+    uint64_t locked;          /* bytes that are registered now, once for each device */
 };
 struct fake_counts fake_counts(void);
 

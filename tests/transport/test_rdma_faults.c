@@ -1,6 +1,7 @@
 /* What goes wrong on the way: lost, late, false and missing completions, paths that fail. */
 #include "rdma_rig.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -282,6 +283,44 @@ static void store__that_takes_its_keys_back_costs_only_the_reads_under_way(void 
     rdma_rig_get(rig, 0, LEN, 1);
 }
 
+/* On each connection of the client one request is done, which shows that it works, and the next one
+ * fails. */
+static void fail_the_second_request(void)
+{
+    for (unsigned device = 0; device < 2; device++) {
+        fake_release(device, 1);
+        fake_fail_nth(device, 0, IBV_WC_RETRY_EXC_ERR);
+        fake_release(device, 1);
+        fake_fail_nth(device, UINT_MAX, IBV_WC_SUCCESS); /* nothing was there to fail: not later */
+    }
+}
+
+/* Every path is good for something, so none is left alone; it is the read that is given up. */
+static void read__that_loses_one_connection_after_the_other_is_given_up(void **state)
+{
+    struct rdma_rig *rig = *state;
+    struct mc_extent_ref extent = rig_extent(&rig->segment, 0, LEN * 32, 0);
+    struct rig_op op;
+    unsigned posted, rounds = 0;
+
+    rdma_rig_connect_all(rig, LEN * 32);
+    posted = fake_counts().requests;
+    hold_client(true);
+    rig_op_init(&op, &rig->engine, MC_RIGHT_READ, &extent, rig->in);
+    rig_submit(&rig->engine, &op);
+    rig->engine.transport->ops->flush(rig->engine.transport);
+    while (!op.done) {
+        assert_true(rounds++ < 6);
+        RIG_RUN_UNTIL(rig->engine.loop, op.done || fake_counts().requests > posted);
+        posted = fake_counts().requests;
+        fail_the_second_request();
+    }
+    assert_int_equal(op.op.err, MOONCAKE_ERPC);
+    assert_non_null(strstr(mooncake_last_error(), "has lost 5 RDMA connections in a row"));
+    hold_client(false);
+    rdma_rig_get(rig, 0, LEN * 32, 1);
+}
+
 static void store__refuses_a_stranger_and_serves_the_next(void **state)
 {
     struct rdma_rig *rig = *state;
@@ -333,6 +372,7 @@ int main(void)
         RDMA_RIG_TEST(connect__without_an_answer_ends_in_time),
         RDMA_RIG_TEST(connect__to_nobody_is_an_error_at_once),
         RDMA_RIG_TEST(store__that_takes_its_keys_back_costs_only_the_reads_under_way),
+        RDMA_RIG_TEST(read__that_loses_one_connection_after_the_other_is_given_up),
         RDMA_RIG_TEST(store__refuses_a_stranger_and_serves_the_next),
         RDMA_RIG_TEST(store__closes_every_connection_of_a_mount_that_goes),
     };
