@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/close_stdout.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -382,6 +383,7 @@ int main(int argc, char **argv)
     static struct config_listing listing;
     struct conf conf = {0};
     struct mc_options *options = NULL;
+    int status = 0;
     mooncake_err err;
 
     (void)signal(SIGPIPE, SIG_IGN);
@@ -392,7 +394,9 @@ int main(int argc, char **argv)
         return complain(err);
     }
     err = mc_options_read(options, &argc, argv, 0);
-    if (err == MOONCAKE_OK && !answer_questions(options)) {
+    if (err == MOONCAKE_OK && answer_questions(options)) {
+        status = mc_close_stdout("mooncake_master", 0, EXIT_FAILED);
+    } else if (err == MOONCAKE_OK) {
         mc_options_print(options, stderr);
         err = config_listing_init(&listing, options);
         if (err == MOONCAKE_OK) {
@@ -401,5 +405,5 @@ int main(int argc, char **argv)
         mc_arena_fini(&listing.arena);
     }
     mc_options_destroy(&options);
-    return err == MOONCAKE_OK ? 0 : complain(err);
+    return err == MOONCAKE_OK ? status : complain(err);
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/close_stdout.h"
 #include "base/log.h"
 
 #define EXIT_FAILED 1
@@ -76,7 +77,7 @@ int mc_store_program_main(const struct mc_store_program *program, int argc, char
     if (mc_options_read(options, &argc, argv, 0) != MOONCAKE_OK) {
         status = complain(program);
     } else if (answer(program, options)) {
-        status = 0;
+        status = mc_close_stdout(program->name, 0, EXIT_FAILED);
     } else {
         mc_options_print(options, stderr);
         status = run(program);

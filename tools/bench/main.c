@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/close_stdout.h"
 #include "chat.h"
 #include "io.h"
 #include "mooncake/client.h"
@@ -206,7 +207,7 @@ static enum mc_exit help_run(const char *name)
     return MC_EXIT_OK;
 }
 
-int main(int argc, char **argv)
+static enum mc_exit run(int argc, char **argv)
 {
     static struct mc_bench_options options;
     const struct mc_command *command;
@@ -234,6 +235,11 @@ int main(int argc, char **argv)
         mc_args_print_help(command);
         return MC_EXIT_OK;
     }
-    (void)signal(SIGPIPE, SIG_IGN);
     return command->run(&options);
+}
+
+int main(int argc, char **argv)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    return mc_close_stdout("mooncake_bench", (int)run(argc, argv), MC_EXIT_FAILED);
 }

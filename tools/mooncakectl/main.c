@@ -2,12 +2,12 @@
  * mooncakectl: operators ask a pool, and act on it. Stands on the public headers only, so that it
  * tests them. Read this first, then commands.c for what there is.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "args.h"
+#include "base/close_stdout.h"
 #include "config.h"
 #include "output.h"
 
@@ -56,24 +56,6 @@ static enum mc_exit open_pool(struct mc_ctl *ctl)
     return mc_exit_of(err);
 }
 
-/* What was printed counts only when it has arrived: a full disk is no success. */
-static enum mc_exit close_stdout(enum mc_exit status)
-{
-    const struct mc_ctl plain = {.json = false}; /* nothing more can be said on stdout */
-    bool failed;
-
-    mc_json_finish();
-    failed = ferror(stdout) != 0;
-    if (fclose(stdout) == 0 && !failed) {
-        return status;
-    }
-    if (errno != EPIPE) {
-        (void)mc_fail_plain(&plain, MC_EXIT_FAILED, "cannot write to the standard output: %s",
-                            strerror(errno));
-    }
-    return status == MC_EXIT_OK ? MC_EXIT_FAILED : status;
-}
-
 int main(int argc, char **argv)
 {
     struct mc_ctl ctl = {.master = NULL};
@@ -93,5 +75,6 @@ int main(int argc, char **argv)
         status = command->run(&ctl);
     }
     mooncake_client_close(ctl.client);
-    return (int)close_stdout(status);
+    mc_json_finish();
+    return mc_close_stdout("mooncakectl", (int)status, MC_EXIT_FAILED);
 }
