@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -13,6 +12,7 @@
 #include "base/mem.h"
 #include "rpc/frame.h"
 #include "rpc/rpc_server.h"
+#include "store/memory_limit.h"
 #include "store/store_impl.h"
 #include "transport/mount_table.h"
 #include "wire/methods.h"
@@ -248,13 +248,6 @@ static mooncake_err on_hello(void *arg, struct mc_rpc_conn *conn, const uint8_t 
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-uint64_t mc_machine_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-
-    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : INT64_MAX;
-}
-
 mooncake_err mc_attach_open(struct mc_loop *loop, const struct mc_attach_options *options,
                             struct mc_attach **out)
 {
@@ -263,6 +256,7 @@ mooncake_err mc_attach_open(struct mc_loop *loop, const struct mc_attach_options
                                                  .handle = handle,
                                                  .on_conn_closed = on_conn_closed};
     struct mc_attach *attach = mc_calloc(1, sizeof(*attach));
+    struct mc_memory_limit limit;
     mooncake_err err;
 
     MC_ASSERT_ON_LOOP(loop);
@@ -272,7 +266,8 @@ mooncake_err mc_attach_open(struct mc_loop *loop, const struct mc_attach_options
     attach->loop = loop;
     attach->options = *options;
     if (attach->options.pools_len_max == 0) {
-        attach->options.pools_len_max = mc_machine_memory();
+        mc_memory_limit_find("", &limit);
+        attach->options.pools_len_max = limit.bytes;
     }
     mc_list_init(&attach->pools);
     err = mc_store_open_shm(options->shm_dir, options->shm, &attach->shm);

@@ -21,9 +21,6 @@
 
 struct mc_attach;
 
-/** Bytes; INT64_MAX if that is not known. */
-uint64_t mc_machine_memory(void);
-
 struct mc_attach_options {
     const char *address; /* to listen on: "0.0.0.0:50052" */
     const char *program; /* "mooncake_store 0.1.0" */

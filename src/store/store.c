@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "io/service.h"
 #include "store/attach.h"
+#include "store/memory_limit.h"
 #include "store/store_admin.h"
 #include "store/store_serve.h"
 
@@ -217,12 +218,35 @@ static void on_signal(void *arg, int signum)
     mc_store_leave(daemon->store, again || !daemon->joined_once ? 0 : daemon->config->grace);
 }
 
+/* With more than there is the store would be killed when it is in use. */
+static mooncake_err check_memory(const struct daemon *daemon)
+{
+    struct mc_memory_limit limit;
+    char sum[32], all[32];
+
+    /* Huge pages are not counted by control groups' limits on memory. */
+    mc_memory_limit_find(daemon->config->huge_pages ? NULL : "", &limit);
+    (void)mc_format_size(daemon->lent, sum, sizeof(sum));
+    (void)mc_format_size(limit.bytes, all, sizeof(all));
+    if (daemon->lent <= limit.bytes) {
+        return MOONCAKE_OK;
+    }
+    if (limit.file[0] == '\0') {
+        return mc_err_set(MOONCAKE_EINVAL,
+                          "segment: %s in all are more than this machine's memory, %s", sum, all);
+    }
+    return mc_err_set(
+        MOONCAKE_EINVAL,
+        "segment: %s in all are more than this container or service may use, %s (%.300s "
+        "says %" PRIu64 "): lend less, or raise that limit",
+        sum, all, limit.file, limit.bytes);
+}
+
 static mooncake_err parse_segments(struct daemon *daemon, uint64_t *lens)
 {
     const struct mc_option_texts *texts = &daemon->config->segment;
 
     bool needed = !daemon->config->serve_clients;
-    char sum[32], all[32];
 
     if ((needed && texts->count == 0) || texts->count > MC_SEGMENTS_PER_STORE_MAX) {
         return mc_err_set(MOONCAKE_EINVAL,
@@ -238,13 +262,7 @@ static mooncake_err parse_segments(struct daemon *daemon, uint64_t *lens)
         }
         daemon->lent += lens[i];
     }
-    if (daemon->lent > mc_machine_memory()) { /* it would be killed when they are in use */
-        return mc_err_set(MOONCAKE_EINVAL,
-                          "segment: %s in all are more than this machine's memory, %s",
-                          mc_format_size(daemon->lent, sum, sizeof(sum)),
-                          mc_format_size(mc_machine_memory(), all, sizeof(all)));
-    }
-    return MOONCAKE_OK;
+    return check_memory(daemon);
 }
 
 static unsigned choose_loops(uint32_t wished)

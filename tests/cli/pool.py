@@ -22,14 +22,14 @@ def die_with_parent():
 class Daemon:
     """One process that writes a port file when it serves."""
 
-    def __init__(self, folder, name, command):
+    def __init__(self, folder, name, command, preexec_fn=die_with_parent):
         self.name = name
         self.port_file = os.path.join(folder, name + ".ports")
         self.log = os.path.join(folder, name + ".log")
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [*command, "--port_file=" + self.port_file], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, preexec_fn=die_with_parent)
+                stderr=log, preexec_fn=preexec_fn)
 
     def ports(self):
         """name -> port, once the daemon serves."""
@@ -83,16 +83,16 @@ class Pool:
             self.close()
             raise
 
-    def _start(self, name, command):
-        daemon = Daemon(self.scratch.name, name, command)
+    def _start(self, name, command, **how):
+        daemon = Daemon(self.scratch.name, name, command, **how)
         self.daemons.append(daemon)
         return daemon
 
-    def add_store(self, segment, *options):
+    def add_store(self, segment, *options, **how):
         return self._start(f"store{len(self.daemons)}",
                            [os.path.join(self.programs, "mooncake_store"),
                             "--master=" + self.address, "--segment=" + segment, "--grace=0",
-                            "--advertise_host=127.0.0.1", *options])
+                            "--advertise_host=127.0.0.1", *options], **how)
 
     def close(self):
         for daemon in reversed(self.daemons):

@@ -410,6 +410,47 @@ class Paths(unittest.TestCase):
                              "shared memory: connect: No such file or directory")
 
 
+class ControlGroup:
+    """A group below this process's own, with a limit on memory; made is False where that is not
+    allowed."""
+
+    def __init__(self, limit):
+        self.made, self.folder = False, None
+        try:
+            mount, name = self.find()
+            self.folder = os.path.join(mount, f"mooncake_test_{os.getpid()}")
+            os.mkdir(self.folder)
+            self.limit = os.path.join(self.folder, name)
+            with open(self.limit, "w", encoding="ascii") as file:
+                file.write(str(limit))
+            self.made = True
+        except OSError as error:
+            self.why = str(error)
+
+    @staticmethod
+    def find():
+        """The folder of this process's group, and the name of the limit's file."""
+        with open("/proc/self/cgroup", encoding="ascii") as file:
+            lines = [line.strip().split(":", 2) for line in file]
+        for _, names, path in lines:
+            if "memory" in names.split(","):
+                return "/sys/fs/cgroup/memory" + path, "memory.limit_in_bytes"
+        for _, names, path in lines:
+            if names == "":
+                return "/sys/fs/cgroup" + path, "memory.max"
+        raise OSError("this process is in none")
+
+    def enter(self):
+        """Runs in the child."""
+        die_with_parent()
+        with open(os.path.join(self.folder, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write(str(os.getpid()))
+
+    def remove(self):
+        if self.folder is not None and os.path.isdir(self.folder):
+            os.rmdir(self.folder)
+
+
 class Ends(unittest.TestCase):
     def test_a_store_does_not_lend_more_than_there_is(self):
         store = subprocess.run([os.path.join(PROGRAMS, "mooncake_store"), "--segment=4GiB",
@@ -417,6 +458,21 @@ class Ends(unittest.TestCase):
                                capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(store.returncode, 2, store.stderr)
         self.assertIn("are more than this machine's memory", store.stderr)
+
+    def test_a_store_does_not_lend_more_than_its_control_group_may_use(self):
+        group = ControlGroup(64 << 20)
+        self.addCleanup(group.remove)
+        if not group.made:
+            self.skipTest("no control group for memory can be made here: " + group.why)
+        store = subprocess.run([os.path.join(PROGRAMS, "mooncake_store"), "--segment=48MiB",
+                                "--segment=32MiB", "--master=127.0.0.1:1"], capture_output=True,
+                               text=True, timeout=60, check=False, preexec_fn=group.enter)
+        self.assertEqual(store.returncode, 2, store.stderr)
+        self.assertIn(f"segment: 80.0 MiB in all are more than this container or service may use, "
+                      f"64.0 MiB ({group.limit} says {64 << 20})", store.stderr)
+        with Pool(PROGRAMS) as pool:
+            lends_less = pool.add_store("48MiB", preexec_fn=group.enter)
+            self.assertIn("data_port", lends_less.ports())
 
     def test_daemons_end_cleanly_when_told(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
