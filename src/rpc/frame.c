@@ -1,6 +1,8 @@
 /* The header of a control message, to bytes and back. */
 #include "rpc/frame.h"
 
+#include <string.h>
+
 #include "base/bytes.h"
 #include "base/limits.h"
 
@@ -15,6 +17,14 @@ void mc_frame_encode(const struct mc_frame *frame, uint8_t out[MC_FRAME_LEN])
     mc_store_u64(out + 8, frame->request_id);
     mc_store_u32(out + 16, (uint32_t)frame->status);
     mc_store_u32(out + 20, frame->body_len);
+}
+
+bool mc_frame_may_begin(const uint8_t *bytes, size_t len)
+{
+    uint8_t magic[4];
+
+    mc_store_u32(magic, MC_FRAME_MAGIC);
+    return memcmp(bytes, magic, len < sizeof(magic) ? len : sizeof(magic)) == 0;
 }
 
 mooncake_err mc_frame_decode(const uint8_t bytes[MC_FRAME_LEN], struct mc_frame *out)

@@ -10,6 +10,8 @@
 #ifndef MC_RPC_FRAME_H
 #define MC_RPC_FRAME_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -35,6 +37,8 @@ struct mc_frame {
 
 /** Write MC_FRAME_LEN bytes. */
 void mc_frame_encode(const struct mc_frame *frame, uint8_t out[MC_FRAME_LEN]);
+/** Can these be the first bytes of a frame? True for none. */
+bool mc_frame_may_begin(const uint8_t *bytes, size_t len);
 /**
  * Read MC_FRAME_LEN bytes.
  *

@@ -416,7 +416,7 @@ mooncake_err mc_rpc_client_set_address(struct mc_rpc_client *client, const char 
     client->state = MC_RPC_DOWN;
     client->failures = 0;
     client->who_asked = false;
-    client->who_found = NULL;
+    client->who_found[0] = '\0';
     if (!mc_list_empty(&client->held)) {
         return mc_rpc_link_start(client);
     }

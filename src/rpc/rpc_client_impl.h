@@ -10,7 +10,7 @@
 #include "rpc/rpc_client.h"
 #include "rpc/rpc_who.h"
 
-#define MC_RPC_TEXT_LEN_MAX 512u
+#define MC_RPC_TEXT_LEN_MAX 640u
 
 enum mc_rpc_client_state {
     MC_RPC_DOWN,        /* no connection, none wanted */
@@ -53,7 +53,7 @@ struct mc_rpc_client {
     /* Who is at this address, if not a master: asked once, before the first connection. */
     struct mc_rpc_who *who; /* NULL: not being asked */
     bool who_asked;
-    const char *who_found;             /* part of a sentence, static; NULL: not known */
+    char who_found[MC_RPC_WHO_CAP];    /* part of a sentence; "": not known */
     char who_why[MC_RPC_TEXT_LEN_MAX]; /* sentence if it is not found out */
 
     uint64_t jitter; /* state of the random numbers for it */

@@ -93,8 +93,8 @@ static void who_answered(void *arg, const char *what)
     char sentence[MC_RPC_TEXT_LEN_MAX];
 
     client->who = NULL;
-    client->who_found = what;
     if (what != NULL) {
+        (void)snprintf(client->who_found, sizeof(client->who_found), "%s", what);
         (void)snprintf(sentence, sizeof(sentence), "%s: %s; " MC_RPC_WHERE_A_MASTER_IS,
                        client->address, what);
     } else {
@@ -130,7 +130,7 @@ static void say_why(const struct mc_rpc_link *link, bool no_master, char *out, s
 {
     const struct mc_rpc_client *client = link->client;
 
-    if (no_master && client->who_found != NULL) {
+    if (no_master && client->who_found[0] != '\0') {
         (void)snprintf(out, cap, "%s: %s; " MC_RPC_WHERE_A_MASTER_IS, client->address,
                        client->who_found);
     } else if (link->why[0] != '\0') {
@@ -220,9 +220,11 @@ void mc_rpc_link_timer(void *arg)
     }
     if (client->state == MC_RPC_CONNECTING) {
         mc_rpc_link_fail(client->link,
-                         "%s accepted the connection but did not answer Hello within %u ms: is it "
-                         "stopped or overloaded, or is this not the RPC port?",
-                         client->address, (unsigned)client->options.connect_timeout_ms);
+                         "%s accepted the connection but said %s within %u ms: is it stopped or "
+                         "overloaded, or is this not the master's RPC port (50051 unless it was "
+                         "changed)?",
+                         client->address, client->link->answered ? "no whole answer" : "nothing",
+                         (unsigned)client->options.connect_timeout_ms);
         return;
     }
     if (client->state != MC_RPC_BACKING_OFF) {
@@ -345,7 +347,13 @@ static bool take_frame(struct mc_rpc_link *link, const struct mc_frame *frame, c
 static bool check_first_bytes(struct mc_rpc_link *link, size_t len)
 {
     const char *what = mc_rpc_who_begins(link->scratch, len);
+    char words[MC_RPC_WHO_CAP];
 
+    if (what == NULL && !mc_frame_may_begin(link->scratch, len) &&
+        mc_rpc_who_words(link->scratch, len, words)) {
+        what = words;
+        link->strange = true; /* asked, it may still turn out to be somebody we know */
+    }
     if (what != NULL) {
         mc_rpc_link_fail(link, "%s: %s; " MC_RPC_WHERE_A_MASTER_IS, link->client->address, what);
     }

@@ -10,9 +10,13 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "io/stream.h"
 
 #define ANSWER_CAP 1024u
+#define WORDS_CAP 64u
+/* So many bytes tell each of those that we know from others. */
+#define BEGIN_LEN_MAX 5u
 
 enum question {
     ASK_HTTP,
@@ -28,6 +32,7 @@ struct mc_rpc_who {
     enum question question;
     char answer[ANSWER_CAP]; /* ends with a NUL */
     size_t len;
+    char words[MC_RPC_WHO_CAP]; /* part of a sentence about somebody unknown; "": they said none */
     void (*done)(void *arg, const char *what); /* NULL: nobody cares any more */
     void *arg;
 };
@@ -54,6 +59,17 @@ const char *mc_rpc_who_begins(const uint8_t *bytes, size_t len)
         }
     }
     return NULL;
+}
+
+bool mc_rpc_who_words(const void *bytes, size_t len, char what[MC_RPC_WHO_CAP])
+{
+    char words[WORDS_CAP];
+
+    if (!mc_text_first_words(bytes, len, words, sizeof(words))) {
+        return false;
+    }
+    (void)snprintf(what, MC_RPC_WHO_CAP, "that is no master, it begins with \"%s\"", words);
+    return true;
 }
 
 /* Our admin pages list their routes. */
@@ -99,9 +115,9 @@ static void on_bytes(void *arg, size_t len)
     struct mc_rpc_who *who = arg;
 
     who->len += len;
-    /* of a page the routes are wanted, of others the first bytes */
+    /* of a page the routes are wanted, of others the first bytes, which tell or do not */
     if (who->len == sizeof(who->answer) - 1 ||
-        (strncmp(who->answer, "HTTP/", 5) != 0 && judge(who) != NULL)) {
+        (who->len >= BEGIN_LEN_MAX && strncmp(who->answer, "HTTP/", 5) != 0)) {
         mc_stream_close(who->stream, MOONCAKE_OK);
     }
 }
@@ -112,13 +128,16 @@ static void on_closed(void *arg, mooncake_err why)
     const char *what = judge(who);
 
     (void)why;
+    if (what == NULL && who->words[0] == '\0') {
+        (void)mc_rpc_who_words(who->answer, who->len, who->words);
+    }
     who->question = who->question == ASK_HTTP ? ASK_DATA_PORT : ASKED_ALL;
     if (who->done != NULL && what == NULL && who->question != ASKED_ALL &&
         ask(who) == MOONCAKE_OK) {
         return;
     }
     if (who->done != NULL) {
-        who->done(who->arg, what);
+        who->done(who->arg, what == NULL && who->words[0] != '\0' ? who->words : what);
     }
     mc_free(who);
 }

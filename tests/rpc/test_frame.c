@@ -44,6 +44,20 @@ static void frame__each_wrong_bit_of_the_magic_is_refused(void **state)
     }
 }
 
+static void frame__may_begin_with_the_magic_and_nothing_else(void **state)
+{
+    uint8_t bytes[MC_FRAME_LEN];
+
+    (void)state;
+    mc_frame_encode(&sample, bytes);
+    for (size_t len = 0; len <= sizeof(bytes); len++) {
+        assert_true(mc_frame_may_begin(bytes, len));
+    }
+    assert_false(mc_frame_may_begin((const uint8_t *)"220 mail", 1));
+    assert_false(mc_frame_may_begin((const uint8_t *)"MCK2", 4));
+    assert_true(mc_frame_may_begin((const uint8_t *)"MCK2", 3));
+}
+
 static void frame__each_unknown_flag_is_refused(void **state)
 {
     uint8_t bytes[MC_FRAME_LEN];
@@ -105,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frame__each_wrong_bit_of_the_magic_is_refused),
+        cmocka_unit_test(frame__may_begin_with_the_magic_and_nothing_else),
         cmocka_unit_test(frame__each_unknown_flag_is_refused),
         cmocka_unit_test(frame__body_above_the_limit_is_refused_and_at_the_limit_is_not),
         cmocka_unit_test(frame__bytes_are_where_the_header_says),

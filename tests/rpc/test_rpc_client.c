@@ -121,7 +121,10 @@ static void expect_said_of(const char *first_bytes, const char *word)
 static void client__says_that_a_peer_speaks_another_protocol(void **state)
 {
     (void)state;
-    expect_said_of("some other protocol, of 24 bytes", "does not speak the Mooncake control");
+    expect_said_of("some other protocol, of 24 bytes",
+                   "is no master, it begins with \"some other protocol, of 24 bytes\"");
+    expect_said_of("\1\2\3\4\5\6\1\2\3\4\5\6\1\2\3\4\5\6\1\2\3\4\5\6",
+                   "does not speak the Mooncake control");
 }
 
 /* At once, by bytes that are fewer than a frame has. */
@@ -179,7 +182,7 @@ static void client__gives_up_a_peer_that_does_not_answer_hello(void **state)
     assert_int_equal(mc_rpc_client_create(f.loop, fake.address, &options, &f.client), MOONCAKE_OK);
     call_init(&call, 10000);
     call_start(&f, &call, FIXTURE_ECHO, "abc", 3);
-    expect_error(&f, &fake, &call, "did not answer Hello");
+    expect_error(&f, &fake, &call, "accepted the connection but said nothing within");
 }
 
 static void client__tells_why_it_was_refused_and_cleans_the_sentence(void **state)

@@ -110,6 +110,39 @@ static void who__data_port_of_a_store_is_named(void **state)
     expect_named("", "", "MCDH\1", "the data port of a store");
 }
 
+#define BEGINS(words) "that is no master, it begins with \"" words "\"; the master's RPC port"
+
+static void who__server_of_text_is_shown_by_its_first_words(void **state)
+{
+    static const char smtp[] = "220 mail ESMTP\r\n",
+                      longest[] =
+                          "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n";
+
+    (void)state;
+    expect_named(smtp, smtp, smtp, BEGINS("220 mail ESMTP"));
+    expect_named("J\1\2\n8.0.33-0ubuntu\1", "", "", BEGINS("8.0.33-0ubuntu"));
+    expect_named("say \"hello\"\33[1m", "", "", BEGINS("say 'hello'"));
+    expect_named(longest, longest, longest,
+                 BEGINS("0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab..."));
+    /* It says nothing to Hello, and something to a question of text. */
+    expect_named("", ":irc 421 GET", "", BEGINS(":irc 421 GET"));
+    expect_named("", "", "what?\n", BEGINS("what?"));
+}
+
+/* Known words win, whatever came to Hello. */
+static void who__known_server_is_named_rather_than_shown(void **state)
+{
+    (void)state;
+    expect_named("hello hello\n", "SSH-2.0-x", NULL, "that is an SSH server");
+}
+
+static void who__bytes_without_words_are_not_shown(void **state)
+{
+    (void)state;
+    expect_named("\1\2\3\4\5\6\7\1\2\3\4\5\6\7\1\2\3\4\5\6\7\1\2\3\4", "", "",
+                 "does not speak the Mooncake control protocol");
+}
+
 static void who__nobody_known_leaves_the_sentence_as_it_was(void **state)
 {
     (void)state;
@@ -153,6 +186,9 @@ int main(void)
         cmocka_unit_test(who__admin_port_that_only_closes_is_named_and_asked_once),
         cmocka_unit_test(who__http_server_that_answers_without_a_head_is_named),
         cmocka_unit_test(who__data_port_of_a_store_is_named),
+        cmocka_unit_test(who__server_of_text_is_shown_by_its_first_words),
+        cmocka_unit_test(who__known_server_is_named_rather_than_shown),
+        cmocka_unit_test(who__bytes_without_words_are_not_shown),
         cmocka_unit_test(who__nobody_known_leaves_the_sentence_as_it_was),
         cmocka_unit_test(who__is_not_waited_for_long),
         cmocka_unit_test(who__client_may_go_while_it_asks),
