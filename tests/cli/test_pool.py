@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 
-from ctl import PROGRAMS, SEGMENT, OnePool, free_port, run
+from ctl import PROGRAMS, SEGMENT, OnePool, Terminal, free_port, run
 from pool import Pool, die_with_parent
 
 KEY_MAX = 4096
@@ -365,7 +365,55 @@ class OutOfReach(OnePool):
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
             silent.listen()
-            self.assert_unreachable(f"127.0.0.1:{silent.getsockname()[1]}")
+            address = f"127.0.0.1:{silent.getsockname()[1]}"
+            self.assert_unreachable(address, "accepted the connection but said nothing within 750 "
+                                    "ms", "ss -ltnp")
+            with Terminal(address, "status") as terminal:
+                drawn = terminal.read_until(rb"in all")
+                self.assertIn(f"waiting for the master at {address} (address from environment "
+                              "MOONCAKE_MASTER), at most 3.0 s in all; Ctrl-C ends it".encode(),
+                              drawn)
+                self.assertNotIn(b"accepted", drawn, "while it waits, not at its end")
+                status, drawn = terminal.end()
+                self.assertEqual(status, 3)
+                self.assertIn(b"said nothing within 3000 ms", drawn)
+
+    def test_servers_of_text_are_shown(self):
+        def greet(listener):
+            while True:
+                try:
+                    peer = listener.accept()[0]
+                except OSError:
+                    return
+                peers.append(peer)  # and kept: it waits for a command, as such servers do
+                peer.sendall(b"220 mail ESMTP\r\n")
+
+        peers = []
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            threading.Thread(target=greet, args=(listener,), daemon=True).start()
+            self.assert_unreachable(f"127.0.0.1:{listener.getsockname()[1]}",
+                                    'that is no master, it begins with "220 mail ESMTP"; the '
+                                    "master's RPC port is another one")
+            listener.shutdown(socket.SHUT_RDWR)
+        for peer in peers:
+            peer.close()
+
+    def test_wrong_usage_is_told_before_a_master_is_looked_for(self):
+        """Nobody listens there, so whoever asks is told so instead."""
+        nobody = f"127.0.0.1:{free_port()}"
+        longest = "k" * KEY_MAX
+        for args in (["rm"], ["rm", "--all", "key"], ["rm", "--all", "--pattern=x"],
+                     ["ls", "--json", "--null"], ["put", "key"], ["status", "word"], ["drain"],
+                     ["exist"], ["check", "--force"], ["put", "", "-"], ["get", ""],
+                     ["key", longest + "k"], ["why-miss", ""], ["exist", "key", ""],
+                     ["rm", "key", longest + "k"]):
+            status, _, err = run(nobody, *args)
+            self.assertEqual(status, 2, (args[0], err))
+            self.assertNotIn("cannot reach", err)
+            self.assertLess(len(err), 1000)
+        self.assertEqual(run(nobody, "exist", longest)[0], 3)
 
     def test_no_address(self):
         self.assertIn("--master: is empty", run("", "--master=", "status")[2])

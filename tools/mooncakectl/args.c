@@ -302,7 +302,7 @@ static enum mc_exit check(const struct mc_ctl *ctl, const struct mc_command *com
                              ctl->words_count < command->words_min ? "few" : "many", command->name,
                              command->synopsis[0] != '\0' ? " " : "", command->synopsis);
     }
-    return MC_EXIT_OK;
+    return command->check == NULL ? MC_EXIT_OK : command->check(ctl);
 }
 
 /* Tell words from options; the words move to the front of argv. */

@@ -14,6 +14,9 @@ struct mc_command {
     unsigned options; /* mc_option_bit()s beyond those that every command takes */
     bool needs_pool;
     enum mc_exit (*run)(struct mc_ctl *ctl);
+    /* What is wrong with the words, beyond their number and options, before any pool is asked;
+     * NULL: nothing can be. */
+    enum mc_exit (*check)(const struct mc_ctl *ctl);
 };
 
 /* X(NAME, long name, value or NULL, help) */

@@ -33,15 +33,20 @@ static bool print_key(void *arg, const char *key, size_t key_len)
     return ferror(stdout) == 0; /* nobody reads any more: stop asking */
 }
 
+enum mc_exit mc_check_ls(const struct mc_ctl *ctl)
+{
+    if (ctl->json && ctl->null_ends) {
+        return mc_fail_plain(ctl, MC_EXIT_USAGE, "ls: choose one of --json and --null");
+    }
+    return MC_EXIT_OK;
+}
+
 enum mc_exit mc_cmd_ls(struct mc_ctl *ctl)
 {
     struct listing listing = {.ctl = ctl};
     uint32_t timeout_ms = ctl->timeout_ms != 0 ? ctl->timeout_ms : LS_TIMEOUT_MS;
     mooncake_err err;
 
-    if (ctl->json && ctl->null_ends) {
-        return mc_fail_plain(ctl, MC_EXIT_USAGE, "ls: choose one of --json and --null");
-    }
     if (ctl->json) {
         mc_json_list_begin("keys");
     }

@@ -11,6 +11,29 @@
 /* How a key stands in a message: enough of it to know which one. */
 #define KEY "\"%.80s\""
 
+static enum mc_exit check_keys(const struct mc_ctl *ctl, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(ctl->words[i]);
+
+        if (len == 0 || len > MOONCAKE_KEY_MAX) {
+            return mc_fail(ctl, MOONCAKE_EBADKEY, "%s: the key " KEY " has %zu bytes", ctl->topic,
+                           ctl->words[i], len);
+        }
+    }
+    return MC_EXIT_OK;
+}
+
+enum mc_exit mc_check_key(const struct mc_ctl *ctl)
+{
+    return check_keys(ctl, 1);
+}
+
+enum mc_exit mc_check_keys(const struct mc_ctl *ctl)
+{
+    return check_keys(ctl, ctl->words_count);
+}
+
 /* "No space" of a pool without memory has another cure than that of a full one. */
 static bool has_no_stores(struct mc_ctl *ctl)
 {
@@ -220,18 +243,23 @@ static enum mc_exit remove_many(struct mc_ctl *ctl)
     return MC_EXIT_OK;
 }
 
-enum mc_exit mc_cmd_rm(struct mc_ctl *ctl)
+enum mc_exit mc_check_rm(const struct mc_ctl *ctl)
 {
-    mooncake_err *results;
-    enum mc_exit status;
-    mooncake_err err;
-
     int ways = (ctl->all ? 1 : 0) + (ctl->pattern != NULL ? 1 : 0) + (ctl->words_count > 0 ? 1 : 0);
 
     if (ways != 1) {
         return mc_fail_plain(ctl, MC_EXIT_USAGE,
                              "rm: name keys, or give --pattern, or say --all: one of the three");
     }
+    return mc_check_keys(ctl);
+}
+
+enum mc_exit mc_cmd_rm(struct mc_ctl *ctl)
+{
+    mooncake_err *results;
+    enum mc_exit status;
+    mooncake_err err;
+
     if (ctl->words_count == 0) {
         return remove_many(ctl);
     }

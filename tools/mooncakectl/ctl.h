@@ -63,6 +63,13 @@ enum mc_exit mc_cmd_bench(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_version(struct mc_ctl *ctl);
 enum mc_exit mc_cmd_help(struct mc_ctl *ctl);
 
+/* Wrong usage is told before a pool is asked: the first word, each word, and what a command refuses
+ * beside that. */
+enum mc_exit mc_check_key(const struct mc_ctl *ctl);
+enum mc_exit mc_check_keys(const struct mc_ctl *ctl);
+enum mc_exit mc_check_rm(const struct mc_ctl *ctl);
+enum mc_exit mc_check_ls(const struct mc_ctl *ctl);
+
 /** The exit status that says @p err. */
 enum mc_exit mc_exit_of(mooncake_err err);
 
