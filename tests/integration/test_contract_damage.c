@@ -184,7 +184,7 @@ static bool is_counted(void *arg)
     return damaged_replicas(r->c) >= r->counted;
 }
 
-static void put_and_damage(struct contract *c, unsigned replicas)
+static void put_whole(struct contract *c, unsigned replicas)
 {
     mooncake_put_options options;
     char key[32];
@@ -193,10 +193,20 @@ static void put_and_damage(struct contract *c, unsigned replicas)
     options.replicas = replicas;
     options.all_replicas = true;
     for (unsigned i = 0; i < KEYS; i++) {
+        name_key(key, i);
+        assert_int_equal(value_put(c->client, key, LEN, i, &options, 5000), MOONCAKE_OK);
+    }
+}
+
+static void put_and_damage(struct contract *c, unsigned replicas)
+{
+    char key[32];
+
+    put_whole(c, replicas);
+    for (unsigned i = 0; i < KEYS; i++) {
         struct places places = {.count = 0};
 
         name_key(key, i);
-        assert_int_equal(value_put(c->client, key, LEN, i, &options, 5000), MOONCAKE_OK);
         assert_int_equal(mooncake_admin_key(c->client, key, 5000, see_places, &places),
                          MOONCAKE_OK);
         assert_int_equal(places.count, replicas);
@@ -242,6 +252,63 @@ static void damaged__copies_in_a_batch_are_judged_alone_and_each_is_counted(void
         mooncake_client_close(reads.client);
     }
     free(reads.room);
+    contract_check(c);
+}
+
+/* ---- the other copy ----------------------------------------------------------------------- */
+
+static uint64_t failovers_told(struct contract *c)
+{
+    static char page[256 << 10];
+
+    contract_metrics(c, page, sizeof(page));
+    return metric_of(page, "read_failover_total");
+}
+
+static bool is_failover_told(void *arg)
+{
+    const struct reads *r = arg;
+
+    return failovers_told(r->c) >= r->counted;
+}
+
+/* Until the master has heard of more of them, from the reader's pings. */
+static bool read_until_failover_is_told(void *arg)
+{
+    struct reads *r = arg;
+
+    read_batch(r);
+    for (unsigned i = 0; i < KEYS; i++) {
+        r->wrong = r->wrong || r->results[i] != MOONCAKE_OK;
+    }
+    return r->wrong || is_failover_told(r);
+}
+
+static void failover__to_another_copy_is_told_by_the_master_that_hears_it_from_pings(void **state)
+{
+    struct contract *c = *state;
+    struct reads reads = {.c = c, .room = malloc(KEYS * LEN)};
+
+    assert_non_null(reads.room);
+    reads.client = contract_open(c, "tcp", 5000); /* shared memory outlives its store */
+    put_and_damage(c, 2);
+    assert_int_equal(failovers_told(c), 0);
+    reads.counted = damaged_replicas(c) + KEYS;
+    assert_true(wait_until(read_until_counted, &reads, 20)); /* each damaged copy was passed over */
+    assert_false(reads.wrong);
+    reads.counted = KEYS;
+    assert_true(wait_until(is_failover_told, &reads, 10));
+    assert_int_equal(mooncake_remove_all(c->client, true, 5000, NULL, NULL), MOONCAKE_OK);
+
+    put_whole(c, 2);
+    daemon_kill(&c->pool.stores[0]);
+    reads.counted = failovers_told(c) + 1;
+    assert_true(wait_until(read_until_failover_is_told, &reads, 20));
+    assert_false(reads.wrong);
+    mooncake_client_close(reads.client);
+    free(reads.room);
+    pool_start_store(&c->pool, 0, "64MiB");
+    contract_count(c);
     contract_check(c);
 }
 
@@ -368,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(damaged__copy_is_passed_over_and_never_returned),
         TEST(damaged__copies_in_a_batch_are_judged_alone_and_each_is_counted),
+        TEST(failover__to_another_copy_is_told_by_the_master_that_hears_it_from_pings),
         TEST(buffers__that_overlap_cost_nobody_a_copy),
         TEST(client__that_is_closed_last_leaves_no_descriptor_and_no_mapping),
     };
