@@ -22,6 +22,9 @@ typedef struct mooncake_pool_status {
     char master_program[64];
     uint64_t puts, gets; /**< objects that became readable; keys asked for to be read */
     uint64_t removed;    /**< objects removed on request */
+    /** Of the master's threads, lately: thousandths of a processor that its core loop used, and the
+     * busiest of its io_threads, in busy_span_ms; 0: not known. */
+    uint64_t busy_span_ms, core_busy_permille, io_busy_permille, io_threads;
 } mooncake_pool_status;
 
 /**

@@ -97,6 +97,10 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
         COPY(puts);
         COPY(gets);
         COPY(removed);
+        COPY(busy_span_ms);
+        COPY(core_busy_permille);
+        COPY(io_busy_permille);
+        COPY(io_threads);
 #undef COPY
         (void)snprintf(status.master_program, sizeof(status.master_program), "%s", reply.program);
         status.struct_size = size;

@@ -116,12 +116,17 @@ static void get_summary(void *arg, const struct mc_admin_request *request,
                         struct mc_admin_reply *reply)
 {
     char line[MC_SUMMARY_LEN_MAX];
+    struct mc_master_busy busy;
 
     (void)request;
     mc_master_summary_print(arg, line, sizeof(line));
     mc_page_text(reply, line);
+    /* Not in the log, whose line is written when it differs from the last one. */
+    mc_master_busy(arg, &busy);
+    (void)snprintf(line, sizeof(line), " | Threads: core=%.1f%% busy, io=%u (busiest %.1f%%)\n",
+                   (double)busy.core_permille / 10, busy.io_threads, (double)busy.io_permille / 10);
     if (reply->status == 200) {
-        mc_page_text(reply, "\n");
+        mc_page_text(reply, line);
     }
 }
 

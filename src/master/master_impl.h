@@ -8,6 +8,7 @@
 #include "io/loop.h"
 #include "master/history.h"
 #include "master/master.h"
+#include "master/master_busy.h"
 #include "master/master_drain.h"
 #include "master/master_rpc.h"
 #include "rpc/rpc_fronts.h"
@@ -31,6 +32,7 @@ struct mc_master {
     struct mc_list waiting;                /* requests, for promises to end (master_rpc.c) */
     struct mc_timer *sampling;             /* into the history */
     struct mc_history history;
+    struct mc_busy busy;
     struct mc_drain_jobs drain_jobs;
     char leader_address[MC_ADDR_LEN_MAX + 1]; /* this one's RPC, for others */
     bool draining;

@@ -8,6 +8,7 @@
 struct thread {
     char name[8];
     struct mc_loop *loop;
+    uint32_t busy_permille;
     struct mc_rpc_server_stats stats; /* of the connections that it has */
 };
 
@@ -18,7 +19,9 @@ static unsigned threads_count(const struct mc_master *master)
 
 static void get_thread(const struct mc_master *master, unsigned index, struct thread *out)
 {
-    *out = (struct thread){.name = "core", .loop = master->loop};
+    *out = (struct thread){.name = "core",
+                           .loop = master->loop,
+                           .busy_permille = mc_master_thread_permille(master, index)};
     if (index > 0) {
         (void)snprintf(out->name, sizeof(out->name), "io-%u", (index - 1) % MC_IO_THREADS_MAX);
         out->loop = mc_rpc_fronts_loop(master->fronts, index - 1);
@@ -36,6 +39,11 @@ static double cpu(const struct thread *thread)
 static double poll_idle(const struct thread *thread)
 {
     return (double)mc_loop_stats(thread->loop).idle_poll_ns / 1e9;
+}
+
+static double busy(const struct thread *thread)
+{
+    return (double)thread->busy_permille / 1000;
 }
 
 static double requests(const struct thread *thread)
@@ -75,6 +83,9 @@ mooncake_err mc_metrics_threads(struct mc_metrics_page *page, struct mc_buf *out
         {"mooncake_master_thread_cpu_seconds_total", "counter", "Processor time of a thread", cpu},
         {"mooncake_master_thread_spent_seconds_total", "counter",
          "What a thread's processor time goes into, from samples", NULL},
+        {"mooncake_master_thread_busy_ratio", "gauge",
+         "Share of a processor that a thread used in the last 10 to 20 s, polling in vain left out",
+         busy},
         {"mooncake_master_thread_poll_idle_seconds_total", "counter",
          "Time a thread has polled without finding work", poll_idle},
         {"mooncake_master_thread_requests_total", "counter", "Requests read by a thread", requests},

@@ -93,10 +93,17 @@ static mooncake_err do_list_clients(struct mc_master *master,
 static mooncake_err do_pool_status(struct mc_master *master, const union mc_master_message *request,
                                    struct mc_arena *arena, union mc_master_message *reply)
 {
+    struct mc_master_busy busy;
+
     (void)request;
     (void)arena;
     mc_core_pool_status(master->core, &reply->pool_status_reply);
     reply->pool_status_reply.program = MC_MASTER_PROGRAM;
+    mc_master_busy(master, &busy);
+    reply->pool_status_reply.busy_span_ms = busy.span_ms;
+    reply->pool_status_reply.io_threads = busy.io_threads;
+    reply->pool_status_reply.core_busy_permille = busy.core_permille;
+    reply->pool_status_reply.io_busy_permille = busy.io_permille;
     return MOONCAKE_OK;
 }
 

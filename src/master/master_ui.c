@@ -55,6 +55,7 @@ static void take_sample(void *arg)
     };
 
     mc_history_add(&master->history, &sample);
+    mc_master_busy_note(master);
 }
 
 void mc_page_ui_history(void *arg, const struct mc_admin_request *request,

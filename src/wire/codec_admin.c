@@ -113,6 +113,10 @@ mooncake_err mc_list_keys_decode_reply(const uint8_t *body, size_t len, struct m
     X(puts)                                                                                        \
     X(gets)                                                                                        \
     X(removed)                                                                                     \
+    X(busy_span_ms)                                                                                \
+    X(io_threads)                                                                                  \
+    X(core_busy_permille)                                                                          \
+    X(io_busy_permille)                                                                            \
     X(uptime_ms)                                                                                   \
     X(master_epoch)
 

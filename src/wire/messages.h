@@ -274,7 +274,8 @@ struct mc_list_clients_reply {
 
 struct mc_pool_status_reply {
     uint64_t capacity, used, keys, unfinished_puts, segments, stores, clients, hits, misses,
-        evicted_keys, evicted_bytes, put_rejected, uptime_ms, master_epoch, puts, gets, removed;
+        evicted_keys, evicted_bytes, put_rejected, uptime_ms, master_epoch, puts, gets, removed,
+        busy_span_ms, io_threads, core_busy_permille, io_busy_permille;
     const char *program;
 };
 

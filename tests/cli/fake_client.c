@@ -225,6 +225,9 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
         .uptime_ms = 93784000,
         .master_epoch = 0xFEDCBA9876543210,
         .master_program = "mooncake_master 9.8.7",
+        .busy_span_ms = 12300,
+        .core_busy_permille = 815,
+        .io_busy_permille = 21,
     };
 
     static _Atomic uint64_t asked;
@@ -232,6 +235,8 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
     s.removed = 1000000 * asked++;
     if (strcmp(client->master, "long") == 0) {
         s.keys = s.used = s.capacity = s.evicted_bytes = UINT64_MAX;
+        s.busy_span_ms = UINT64_MAX;
+        s.io_threads = UINT32_MAX;
     }
     (void)timeout_ms;
     if (strcmp(client->master, "lost") == 0) {

@@ -287,6 +287,9 @@ class Looks(unittest.TestCase):
         status = json.loads(run("status", "--json")[1])
         self.assertEqual(status["hits"], 9007199254740993)
         self.assertEqual(status["capacity"], 1 << 50)
+        self.assertRegex(text, r"(?m)^core loop +81\.5 %  busy, last 12\.3 s; no io threads: see "
+                               r"--io_threads$")
+        self.assertEqual((status["core_busy_permille"], status["io_threads"]), (815, 0))
         self.assertEqual(status["hit_ratio"], 1.0)
         self.assertEqual(status["master_epoch"], "fedcba9876543210")
 

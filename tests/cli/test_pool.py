@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 from ctl import PROGRAMS, SEGMENT, OnePool, Terminal, free_port, run
 from pool import Pool, die_with_parent
@@ -249,6 +251,30 @@ class Questions(OnePool):
         text = self.ok("status").decode()
         self.assertRegex(text, r"(?m)^capacity +512\.0 MiB$")
         self.assertRegex(text, r"(?m)^master +mooncake_master ")
+        self.assertRegex(text, r"(?m)^core loop +\d+\.\d %  busy in the last \d+.*; no io threads")
+
+    def test_status_tells_who_is_busy(self):
+        with Pool(PROGRAMS, ["16MiB"], ["--io_threads=2"]) as pool:
+            deadline = time.monotonic() + 60
+            status = json.loads(run(pool.address, "status", "--json")[1])
+            while status["core_busy_permille"] == 0 or status["io_busy_permille"] == 0:
+                self.assertLess(time.monotonic(), deadline, status)
+                for _ in range(20):
+                    run(pool.address, "ls")
+                status = json.loads(run(pool.address, "status", "--json")[1])
+            self.assertEqual(status["io_threads"], 2)
+            self.assertLessEqual(status["core_busy_permille"], 1000)
+            self.assertGreater(status["busy_span_ms"], 0)
+            text = run(pool.address, "status")[1].decode()
+            self.assertRegex(text, r"(?m)^core loop .*; of 2 io threads the busiest \d+\.\d %$")
+            with urllib.request.urlopen(f"http://{pool.metrics_address}/metrics/summary") as page:
+                self.assertRegex(page.read().decode(),
+                                 r"Threads: core=\d+\.\d% busy, io=2 \(busiest \d+\.\d%\)\n$")
+            with urllib.request.urlopen(f"http://{pool.metrics_address}/metrics") as page:
+                shares = re.findall(r'(?m)^mooncake_master_thread_busy_ratio\{thread="([^"]+)"\} '
+                                    r"(\S+)$", page.read().decode())
+            self.assertEqual([name for name, _ in shares], ["core", "io-0", "io-1"])
+            self.assertTrue(all(0 <= float(share) <= 1 for _, share in shares), shares)
 
     def test_segments_clients_config(self):
         segments = self.json("segments")["segments"]

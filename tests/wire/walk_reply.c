@@ -131,11 +131,27 @@ static void walk_list_clients_reply(struct walk *walk, struct mc_list_clients_re
 static void walk_pool_status_reply(struct walk *walk, struct mc_pool_status_reply *reply)
 {
     uint64_t *const numbers[] = {
-        &reply->capacity,  &reply->used,         &reply->keys,          &reply->unfinished_puts,
-        &reply->segments,  &reply->stores,       &reply->clients,       &reply->hits,
-        &reply->misses,    &reply->evicted_keys, &reply->evicted_bytes, &reply->put_rejected,
-        &reply->uptime_ms, &reply->master_epoch, &reply->puts,          &reply->gets,
+        &reply->capacity,
+        &reply->used,
+        &reply->keys,
+        &reply->unfinished_puts,
+        &reply->segments,
+        &reply->stores,
+        &reply->clients,
+        &reply->hits,
+        &reply->misses,
+        &reply->evicted_keys,
+        &reply->evicted_bytes,
+        &reply->put_rejected,
+        &reply->uptime_ms,
+        &reply->master_epoch,
+        &reply->puts,
+        &reply->gets,
         &reply->removed,
+        &reply->busy_span_ms,
+        &reply->io_threads,
+        &reply->core_busy_permille,
+        &reply->io_busy_permille,
     };
     size_t i;
 

@@ -4,6 +4,10 @@
 
 #include "list.h"
 
+#define PERMILLE 1000u
+/* From here on the core loop is what the others wait for. */
+#define MANY_PERMILLE 800u
+
 /* ---- status ------------------------------------------------------------------------------- */
 
 static void print_status_json(const mooncake_pool_status *s)
@@ -28,6 +32,10 @@ static void print_status_json(const mooncake_pool_status *s)
     mc_json_set(object, "evicted_keys", mc_json_number(s->evicted_keys));
     mc_json_set(object, "evicted_bytes", mc_json_number(s->evicted_bytes));
     mc_json_set(object, "put_rejected", mc_json_number(s->put_rejected));
+    mc_json_set(object, "io_threads", mc_json_number(s->io_threads));
+    mc_json_set(object, "busy_span_ms", mc_json_number(s->busy_span_ms));
+    mc_json_set(object, "core_busy_permille", mc_json_number(s->core_busy_permille));
+    mc_json_set(object, "io_busy_permille", mc_json_number(s->io_busy_permille));
     mc_json_print(object);
 }
 
@@ -35,6 +43,26 @@ static void print_line(const char *name, const char *value, const char *note)
 {
     (void)printf("%-16s %16s", name, value);
     (void)printf("%s%s\n", note[0] != '\0' ? "  " : "", note);
+}
+
+/* A core loop near 100 % is where a pool's latency comes from. */
+static void print_threads(const mooncake_pool_status *s)
+{
+    char value[MC_NUMBER_CAP], span[MC_NUMBER_CAP], io[MC_NUMBER_CAP];
+    char note[3 * MC_NUMBER_CAP + 40];
+
+    if (s->busy_span_ms == 0) {
+        return; /* an older master */
+    }
+    (void)mc_format_duration(s->busy_span_ms, span);
+    if (s->io_threads == 0) {
+        (void)snprintf(note, sizeof(note), "busy, last %s; no io threads%s", span,
+                       s->core_busy_permille >= MANY_PERMILLE ? ": see --io_threads" : "");
+    } else {
+        (void)snprintf(note, sizeof(note), "busy, last %s; %u io threads, busiest %s", span,
+                       (unsigned)s->io_threads, mc_format_share(s->io_busy_permille, PERMILLE, io));
+    }
+    print_line("core loop", mc_format_share(s->core_busy_permille, PERMILLE, value), note);
 }
 
 static void print_status(const mooncake_pool_status *s)
@@ -58,6 +86,7 @@ static void print_status(const mooncake_pool_status *s)
     print_line("evicted keys", mc_format_count(s->evicted_keys, value), "");
     print_line("evicted bytes", mc_format_size(s->evicted_bytes, value), "");
     print_line("rejected puts", mc_format_count(s->put_rejected, value), "");
+    print_threads(s);
 }
 
 enum mc_exit mc_cmd_status(struct mc_ctl *ctl)
