@@ -3,6 +3,7 @@
  *
  * Shows: mooncake_admin_status mooncake_admin_segments mooncake_admin_clients mooncake_admin_key
  *        mooncake_admin_space mooncake_admin_config mooncake_admin_options
+ *        mooncake_admin_removed
  *
  * Prints:
  *     capacity 64 MiB in 1 segment, 1 key
@@ -12,6 +13,7 @@
  *     the books agree: all is free but 128 bytes
  *     rpc_port = ...
  *     client_ttl = 10s, counted in s
+ *     removed by removals under way: 0
  */
 #include <mooncake/admin.h>
 #include <stdio.h>
@@ -62,6 +64,7 @@ static mooncake_err show_all(mooncake_client *client)
     mooncake_pool_status pool = {.struct_size = sizeof(pool)};
     mooncake_space_status space = {.struct_size = sizeof(space)};
     char mismatch[256];
+    uint64_t removed = 0;
     mooncake_err err = mooncake_admin_status(client, 0, &pool);
 
     if (err == MOONCAKE_OK) {
@@ -88,6 +91,12 @@ static mooncake_err show_all(mooncake_client *client)
     }
     if (err == MOONCAKE_OK) {
         err = mooncake_admin_options(client, 0, show_ttl, NULL);
+    }
+    if (err == MOONCAKE_OK) { /* from another thread than one that waits for a removal */
+        err = mooncake_admin_removed(client, 0, &removed);
+    }
+    if (err == MOONCAKE_OK) {
+        printf("removed by removals under way: %llu\n", (unsigned long long)removed);
     }
     return err;
 }

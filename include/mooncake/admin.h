@@ -103,6 +103,15 @@ MOONCAKE_API mooncake_err mooncake_admin_remove(mooncake_client *client, const c
                                                 bool force, uint32_t timeout_ms,
                                                 mooncake_removal *out);
 
+/**
+ * How far this client's removals of many keys have come that are under way: for another thread than
+ * the one that waits for them.
+ *
+ * @param out_removed  keys that they have removed so far; 0 if none is under way
+ */
+MOONCAKE_API mooncake_err mooncake_admin_removed(mooncake_client *client, uint32_t timeout_ms,
+                                                 uint64_t *out_removed);
+
 /** One extent of one copy. */
 typedef struct mooncake_extent_status {
     uint32_t replica, slice;

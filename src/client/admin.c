@@ -58,7 +58,7 @@ mooncake_err mc_admin_begin(const mooncake_client *client, uint32_t timeout_ms, 
 mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
                                    mooncake_pool_status *out_status)
 {
-    struct mc_empty_request request = {0};
+    struct mc_pool_status_request request = {0};
     struct mc_pool_status_reply reply;
     struct mc_question question = {
         .method = MC_METHOD_POOL_STATUS, .request = &request, .reply = &reply};
@@ -105,6 +105,29 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
         (void)snprintf(status.master_program, sizeof(status.master_program), "%s", reply.program);
         status.struct_size = size;
         memcpy(out_status, &status, size < sizeof(status) ? size : sizeof(status));
+    }
+    mc_arena_fini(&arena);
+    return err;
+}
+
+mooncake_err mooncake_admin_removed(mooncake_client *client, uint32_t timeout_ms,
+                                    uint64_t *out_removed)
+{
+    struct mc_pool_status_request request;
+    struct mc_pool_status_reply reply;
+    struct mc_question question = {
+        .method = MC_METHOD_POOL_STATUS, .request = &request, .reply = &reply};
+    struct mc_arena arena;
+    uint64_t deadline_ns;
+    mooncake_err err;
+
+    MC_TRY(mc_admin_begin(client, timeout_ms, true, &deadline_ns));
+    MC_TRY(mc_api_need(out_removed, "out_removed"));
+    request.removals_of = client->client_id;
+    mc_arena_init(&arena, MC_ADMIN_ARENA_MAX);
+    err = mc_admin_ask(client, deadline_ns, &question, &arena, "removed");
+    if (err == MOONCAKE_OK) {
+        *out_removed = reply.removed_now;
     }
     mc_arena_fini(&arena);
     return err;

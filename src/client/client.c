@@ -291,7 +291,7 @@ static void choose_hostname(mooncake_client *client)
 
 static mooncake_err ask_status(mooncake_client *client, uint64_t deadline_ns)
 {
-    struct mc_empty_request request = {0};
+    struct mc_pool_status_request request = {0};
     struct mc_pool_status_reply reply;
     uint64_t left_ms = mc_left_ms(mc_monotonic_ns(), deadline_ns);
     struct mc_call call;
@@ -445,7 +445,7 @@ const char *mooncake_client_hostname(const mooncake_client *client)
 
 mooncake_err mooncake_client_check(mooncake_client *client, uint32_t timeout_ms)
 {
-    struct mc_empty_request request = {0};
+    struct mc_pool_status_request request = {0};
     struct mc_pool_status_reply reply;
     struct mc_call call;
     mooncake_err err;

@@ -180,7 +180,9 @@ mooncake_err mc_core_find_segment(struct mc_core *core, const char *name, struct
                                   struct mc_segment_status *out_status) MC_MUST_CHECK;
 /** Is this mount there, and not lost? */
 bool mc_core_is_mounted(const struct mc_core *core, uint64_t mount_id);
-/** reply->program is the caller's to fill. */
+/** Keys that removals by this client have removed so far which are under way; 0 is no client. */
+uint64_t mc_core_removed_now(const struct mc_core *core, uint64_t client_id);
+/** What is told of program, threads and removals is the caller's to fill. */
 void mc_core_pool_status(struct mc_core *core, struct mc_pool_status_reply *out_reply);
 /** Of request->keys[0], which must be the only one. @retval EBADKEY, ENOENT */
 mooncake_err mc_core_describe_key(struct mc_core *core, const struct mc_keys_request *request,

@@ -26,6 +26,7 @@ struct mc_removal {
     struct mc_core *core;
     mc_core_removed_cb done; /* NULL: nobody wants to know */
     void *arg;
+    uint64_t client_id; /* whose it is; 0: not known */
     bool force;
     struct mc_pattern *pattern; /* owned; NULL: all keys */
     mooncake_err err;           /* why it must end before the end of the table */

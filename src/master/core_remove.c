@@ -187,6 +187,18 @@ bool mc_core_removals_step(struct mc_core *core, struct mc_budget *budget)
     return true;
 }
 
+uint64_t mc_core_removed_now(const struct mc_core *core, uint64_t client_id)
+{
+    uint64_t removed = 0;
+
+    mc_list_for_each (node, &core->removals) {
+        const struct mc_removal *removal = MC_CONTAINER_OF(node, struct mc_removal, node);
+
+        removed += client_id != 0 && removal->client_id == client_id ? removal->reply.removed : 0;
+    }
+    return removed;
+}
+
 void mc_core_removals_fini(struct mc_core *core)
 {
     while (!mc_list_empty(&core->removals)) {
@@ -222,6 +234,7 @@ mooncake_err mc_core_remove_all(struct mc_core *core, const struct mc_remove_all
     removal->core = core;
     removal->done = done;
     removal->arg = arg;
+    removal->client_id = request->client_id;
     removal->force = request->force;
     removal->not_before_ns =
         core->env.now_ns + (request->force ? mc_reuse_all_ns(&core->reuse) : 0);

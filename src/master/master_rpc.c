@@ -95,7 +95,6 @@ static mooncake_err do_pool_status(struct mc_master *master, const union mc_mast
 {
     struct mc_master_busy busy;
 
-    (void)request;
     (void)arena;
     mc_core_pool_status(master->core, &reply->pool_status_reply);
     reply->pool_status_reply.program = MC_MASTER_PROGRAM;
@@ -104,6 +103,8 @@ static mooncake_err do_pool_status(struct mc_master *master, const union mc_mast
     reply->pool_status_reply.io_threads = busy.io_threads;
     reply->pool_status_reply.core_busy_permille = busy.core_permille;
     reply->pool_status_reply.io_busy_permille = busy.io_permille;
+    reply->pool_status_reply.removed_now =
+        mc_core_removed_now(master->core, request->pool_status_request.removals_of);
     return MOONCAKE_OK;
 }
 

@@ -29,7 +29,6 @@ static mooncake_err decode_empty(const ProtobufCMessageDescriptor *type, const u
         return decode_empty(&mc__pb__##name##_request__descriptor, body, len, message);            \
     }
 
-EMPTY_REQUEST(pool_status)
 EMPTY_REQUEST(config)
 
 /* ---- ListKeys -------------------------------------------------------------------------------- */
@@ -117,8 +116,30 @@ mooncake_err mc_list_keys_decode_reply(const uint8_t *body, size_t len, struct m
     X(io_threads)                                                                                  \
     X(core_busy_permille)                                                                          \
     X(io_busy_permille)                                                                            \
+    X(removed_now)                                                                                 \
     X(uptime_ms)                                                                                   \
     X(master_epoch)
+
+mooncake_err mc_pool_status_encode_request(const void *message, struct mc_buf *out)
+{
+    const struct mc_pool_status_request *request = message;
+    Mc__Pb__PoolStatusRequest pb = MC__PB__POOL_STATUS_REQUEST__INIT;
+
+    pb.removals_of = request->removals_of;
+    return mc_codec_pack(&pb.base, out);
+}
+
+mooncake_err mc_pool_status_decode_request(const uint8_t *body, size_t len, struct mc_arena *arena,
+                                           void *message)
+{
+    struct mc_pool_status_request *request = message;
+    const Mc__Pb__PoolStatusRequest *pb;
+
+    MC_TRY(mc_codec_unpack(&mc__pb__pool_status_request__descriptor, body, len, MC_CODEC_NO_ARRAYS,
+                           arena, &pb));
+    request->removals_of = pb->removals_of;
+    return MOONCAKE_OK;
+}
 
 mooncake_err mc_pool_status_encode_reply(const void *message, struct mc_buf *out)
 {

@@ -272,10 +272,14 @@ struct mc_list_clients_reply {
     uint64_t cursor;
 };
 
+struct mc_pool_status_request {
+    uint64_t removals_of; /* whose removals removed_now counts; 0: nobody's */
+};
+
 struct mc_pool_status_reply {
     uint64_t capacity, used, keys, unfinished_puts, segments, stores, clients, hits, misses,
         evicted_keys, evicted_bytes, put_rejected, uptime_ms, master_epoch, puts, gets, removed,
-        busy_span_ms, io_threads, core_busy_permille, io_busy_permille;
+        busy_span_ms, io_threads, core_busy_permille, io_busy_permille, removed_now;
     const char *program;
 };
 

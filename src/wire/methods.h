@@ -31,7 +31,7 @@
     X(40, LIST_KEYS, list_keys, mc_list_keys_request, mc_list_keys_reply)                          \
     X(41, LIST_SEGMENTS, list_segments, mc_list_request, mc_list_segments_reply)                   \
     X(42, LIST_CLIENTS, list_clients, mc_list_request, mc_list_clients_reply)                      \
-    X(43, POOL_STATUS, pool_status, mc_empty_request, mc_pool_status_reply)                        \
+    X(43, POOL_STATUS, pool_status, mc_pool_status_request, mc_pool_status_reply)                  \
     X(44, DESCRIBE_KEY, describe_key, mc_keys_request, mc_describe_key_reply)                      \
     X(45, CONFIG, config, mc_empty_request, mc_config_reply)                                       \
     X(46, SPACE, space, mc_space_request, mc_space_reply)                                          \

@@ -195,6 +195,18 @@ mooncake_err mooncake_admin_remove(mooncake_client *client, const char *pattern,
     return MOONCAKE_OK;
 }
 
+mooncake_err mooncake_admin_removed(mooncake_client *client, uint32_t timeout_ms,
+                                    uint64_t *out_removed)
+{
+    static uint64_t removed;
+
+    (void)client;
+    (void)timeout_ms;
+    removed += 300000;
+    *out_removed = removed;
+    return MOONCAKE_OK;
+}
+
 mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_t timeout_ms,
                                   mooncake_space_status *out_space, char *out_mismatch,
                                   size_t mismatch_cap)
@@ -230,9 +242,6 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
         .io_busy_permille = 21,
     };
 
-    static _Atomic uint64_t asked;
-
-    s.removed = 1000000 * asked++;
     if (strcmp(client->master, "long") == 0) {
         s.keys = s.used = s.capacity = s.evicted_bytes = UINT64_MAX;
         s.busy_span_ms = UINT64_MAX;

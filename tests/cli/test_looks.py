@@ -365,7 +365,7 @@ class Looks(unittest.TestCase):
     def test_rm_shows_its_progress_on_terminals_only(self):
         env = {**os.environ, "TERM": "xterm"}
         drawn = on_terminal(env, "--master=slow", "rm", "--pattern=k")
-        self.assertRegex(drawn, rb"\r\x1b\[K[0-9,]+,000 removed, 1,234,567 keys in the pool")
+        self.assertRegex(drawn, rb"\r\x1b\[K300,000 removed, 1,234,567 keys in the pool\r")
         self.assertRegex(drawn, rb"\r\x1b\[Kremoved 1,234,567\r\n")
         status, out, _ = run("--master=slow", "rm", "--pattern=k")
         self.assertEqual((status, out.split(b"\n")[0]), (0, b"removed 1,234,567"))

@@ -153,6 +153,7 @@ static void make_reads(void)
     const struct mc_remove_all_request all = {.client_id = 9, .pattern = "y1"};
     const struct mc_remove_all_request rest = {.client_id = 9, .force = true};
     const struct mc_list_request page = {0};
+    const struct mc_pool_status_request status = {.removals_of = 9};
     const struct mc_empty_request empty = {0};
     const struct mc_space_request space = {.recount = true};
 
@@ -166,7 +167,7 @@ static void make_reads(void)
     say(MC_METHOD_LIST_KEYS, &list);
     say(MC_METHOD_LIST_SEGMENTS, &page);
     say(MC_METHOD_LIST_CLIENTS, &page);
-    say(MC_METHOD_POOL_STATUS, &empty);
+    say(MC_METHOD_POOL_STATUS, &status);
     say(MC_METHOD_CONFIG, &empty);
     say(MC_METHOD_REMOVE_ALL, &all);
     say(MC_METHOD_SPACE, &space);

@@ -129,7 +129,7 @@ static void put__that_is_revoked_leaves_nothing(void **state)
     struct mc_put_end_request revoke = {
         .client_id = DAEMON_CLIENT_ID, .keys = &key, .attempts = &attempt, .count = 1};
     struct mc_pool_status_reply status;
-    struct mc_empty_request empty = {0};
+    struct mc_pool_status_request ask = {0};
     struct mc_status_reply reply;
 
     assert_int_equal(daemon_put_start(d, "k", 1000, &attempt), MOONCAKE_OK);
@@ -140,7 +140,7 @@ static void put__that_is_revoked_leaves_nothing(void **state)
     revoke.attempts = &attempt;
     assert_int_equal(daemon_call(d, MC_METHOD_PUT_REVOKE, &revoke, &reply), MOONCAKE_OK);
     assert_int_equal(reply.statuses[0], MOONCAKE_OK);
-    assert_int_equal(daemon_call(d, MC_METHOD_POOL_STATUS, &empty, &status), MOONCAKE_OK);
+    assert_int_equal(daemon_call(d, MC_METHOD_POOL_STATUS, &ask, &status), MOONCAKE_OK);
     assert_int_equal(status.used, 0);
     assert_int_equal(status.unfinished_puts, 0);
     assert_int_equal(daemon_put_end(d, "k", attempt), MOONCAKE_ENOENT);
@@ -396,7 +396,7 @@ static void describe_key__tells_state_and_copies(void **state)
 static void status__adds_up(void **state)
 {
     struct daemon *d = *state;
-    struct mc_empty_request empty = {0};
+    struct mc_pool_status_request ask = {0};
     struct mc_list_request list = {0};
     struct mc_list_segments_reply segments;
     struct mc_pool_status_reply status;
@@ -405,7 +405,7 @@ static void status__adds_up(void **state)
     assert_int_equal(daemon_exist(d, "k"), MOONCAKE_OK);
     assert_int_equal(daemon_exist(d, "not there"), MOONCAKE_ENOENT);
     assert_int_equal(daemon_exist(d, "not there"), MOONCAKE_ENOENT);
-    assert_int_equal(daemon_call(d, MC_METHOD_POOL_STATUS, &empty, &status), MOONCAKE_OK);
+    assert_int_equal(daemon_call(d, MC_METHOD_POOL_STATUS, &ask, &status), MOONCAKE_OK);
     assert_int_equal(status.capacity, SEGMENT_LEN);
     assert_int_equal(status.used, 1000 + 64 + 24); /* the header, and up to the next 64 */
     assert_int_equal(status.keys, 1);

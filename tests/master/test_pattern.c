@@ -176,6 +176,41 @@ static void removal__by_pattern_counts_the_keys_that_have_it(void **state)
     pool_close(&pool);
 }
 
+/* Two of different clients, and a third key's own removal: each counts its own only. */
+static void removal__under_way_tells_what_it_has_removed_itself(void **state)
+{
+    struct pool pool;
+    struct removed mine = {.done = false}, other = {.done = false};
+    struct mc_remove_all_request const wanted = {.client_id = 7, .pattern = "^x"};
+    struct mc_remove_all_request const next = {.client_id = 8, .pattern = "^y"};
+    uint64_t seen = 0;
+
+    (void)state;
+    pool_options(&pool);
+    pool_open(&pool);
+    (void)pool_mount(&pool, "a:1", "host-a", 1, 64 * MIB);
+    pool_put_many(&pool, "x", 20000, 10);
+    pool_put_many(&pool, "y", 20000, 10);
+    assert_int_equal(mc_core_removed_now(pool.core, 7), 0);
+    assert_int_equal(mc_core_remove_all(pool.core, &wanted, on_removed, &mine), MOONCAKE_OK);
+    assert_int_equal(mc_core_remove_all(pool.core, &next, on_removed, &other), MOONCAKE_OK);
+    while (!other.done) {
+        uint64_t removed = mc_core_removed_now(pool.core, 7);
+        uint64_t others = mc_core_removed_now(pool.core, 8);
+
+        assert_int_equal(mc_core_removed_now(pool.core, 0), 0);
+        assert_int_equal(removed + others + (mine.done ? mine.reply.removed : 0),
+                         40000 - pool_status(&pool).keys);
+        assert_true(mine.done ? removed == 0 : removed >= seen && others == 0);
+        seen = removed > seen ? removed : seen;
+        (void)mc_core_tick(pool.core);
+    }
+    assert_true(seen > 0);
+    assert_int_equal(mine.reply.removed, 20000);
+    assert_int_equal(mc_core_removed_now(pool.core, 8), 0);
+    pool_close(&pool);
+}
+
 static void removal__by_a_hostile_pattern_ends_and_says_why(void **state)
 {
     struct pool pool;
@@ -265,6 +300,7 @@ int main(void)
         cmocka_unit_test(pattern__that_is_tried_at_many_places_is_refused_soon),
         cmocka_unit_test(pattern__that_is_slow_on_every_key_is_refused_soon),
         cmocka_unit_test(removal__by_pattern_counts_the_keys_that_have_it),
+        cmocka_unit_test(removal__under_way_tells_what_it_has_removed_itself),
         cmocka_unit_test(removal__by_a_hostile_pattern_ends_and_says_why),
         cmocka_unit_test(pattern__that_backtracks_as_far_as_a_key_is_long_is_honest),
         cmocka_unit_test(listing__by_pattern_names_the_keys_that_have_it),

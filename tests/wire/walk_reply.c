@@ -152,6 +152,7 @@ static void walk_pool_status_reply(struct walk *walk, struct mc_pool_status_repl
         &reply->io_threads,
         &reply->core_busy_permille,
         &reply->io_busy_permille,
+        &reply->removed_now,
     };
     size_t i;
 

@@ -269,6 +269,8 @@ void walk_request(struct walk *walk, enum mc_method method, void *message)
         walk_list(walk, message);
         return;
     case MC_METHOD_POOL_STATUS:
+        walk_u64(walk, &((struct mc_pool_status_request *)message)->removals_of);
+        return;
     case MC_METHOD_CONFIG:
         return; /* nothing in them */
     }

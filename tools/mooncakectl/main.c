@@ -74,7 +74,7 @@ static enum mc_exit open_pool(struct mc_ctl *ctl)
     options.master = ctl->master;
     options.program = "mooncakectl " MC_VERSION;
     options.tool = true;
-    options.engines_max = 1;
+    options.engines_max = 2; /* the progress of a removal is asked for beside it */
     if (ctl->timeout_ms != 0) {
         options.timeout_ms = ctl->timeout_ms;
         /* It ends before the whole does, because it knows what was wrong with the connection. */

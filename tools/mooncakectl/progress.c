@@ -1,4 +1,4 @@
-/* The progress line of rm: a second connection looks while the first waits for its answer. */
+/* The progress line of rm: another thread looks while the first waits for its answer. */
 #include "progress.h"
 
 #include <pthread.h>
@@ -17,8 +17,7 @@ struct mc_progress {
     pthread_cond_t wake;
     bool ending; /* under the lock */
     bool drawn;
-    mooncake_client *client; /* the thread's, after its start */
-    uint64_t removed_before;
+    mooncake_client *client; /* borrowed */
 };
 
 /* False: it is time to end. */
@@ -47,37 +46,18 @@ static void *look(void *arg)
     while (wait_a_little(progress)) {
         mooncake_pool_status s = {.struct_size = sizeof(s)};
         char text[2][MC_NUMBER_CAP];
+        uint64_t removed = 0;
 
-        if (mooncake_admin_status(progress->client, LOOK_TIMEOUT_MS, &s) != MOONCAKE_OK) {
+        if (mooncake_admin_removed(progress->client, LOOK_TIMEOUT_MS, &removed) != MOONCAKE_OK ||
+            mooncake_admin_status(progress->client, LOOK_TIMEOUT_MS, &s) != MOONCAKE_OK) {
             continue; /* the call that matters tells what is wrong */
         }
-        (void)printf("\r\x1b[K%s removed, %s keys in the pool",
-                     mc_format_count(s.removed - progress->removed_before, text[0]),
+        (void)printf("\r\x1b[K%s removed, %s keys in the pool", mc_format_count(removed, text[0]),
                      mc_format_count(s.keys, text[1]));
         (void)fflush(stdout);
         progress->drawn = true;
     }
     return NULL;
-}
-
-static bool open_client(const struct mc_ctl *ctl, struct mc_progress *progress)
-{
-    mooncake_pool_status s = {.struct_size = sizeof(s)};
-    mooncake_client_options options;
-
-    mooncake_client_options_init(&options);
-    options.master = ctl->master;
-    options.program = "mooncakectl " MC_VERSION;
-    options.tool = true;
-    options.engines_max = 1;
-    if (mooncake_client_open(&options, &progress->client) != MOONCAKE_OK) {
-        return false;
-    }
-    if (mooncake_admin_status(progress->client, LOOK_TIMEOUT_MS, &s) != MOONCAKE_OK) {
-        return false;
-    }
-    progress->removed_before = s.removed;
-    return true;
 }
 
 struct mc_progress *mc_progress_begin(const struct mc_ctl *ctl)
@@ -94,11 +74,12 @@ struct mc_progress *mc_progress_begin(const struct mc_ctl *ctl)
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&progress->wake, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
-    if (open_client(ctl, progress) &&
-        pthread_create(&progress->thread, NULL, look, progress) == 0) {
+    progress->client = ctl->client;
+    if (pthread_create(&progress->thread, NULL, look, progress) == 0) {
         return progress;
     }
-    mooncake_client_close(progress->client);
+    (void)pthread_cond_destroy(&progress->wake);
+    (void)pthread_mutex_destroy(&progress->lock);
     free(progress);
     return NULL;
 }
@@ -120,7 +101,6 @@ void mc_progress_end(struct mc_progress **progress)
     }
     (void)pthread_cond_destroy(&p->wake);
     (void)pthread_mutex_destroy(&p->lock);
-    mooncake_client_close(p->client);
     free(p);
     *progress = NULL;
 }

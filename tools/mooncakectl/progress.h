@@ -7,8 +7,8 @@
 struct mc_progress;
 
 /**
- * Show on a terminal, in a line that is drawn anew, how many keys have been removed since now.
- * Elsewhere, and under --json, nothing. Asks the pool by a client and a thread of its own.
+ * Show on a terminal, in a line that is drawn anew, how many keys the client's removal has
+ * removed. Elsewhere, and under --json, nothing. Asks the pool from a thread of its own.
  */
 struct mc_progress *mc_progress_begin(const struct mc_ctl *ctl);
 /** The line goes. NULL allowed. */
