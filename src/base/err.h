@@ -38,7 +38,8 @@ mooncake_err mc_err_from_errno(int error);
  *
  *     return mc_err_set(MOONCAKE_EINVAL, "segment_size: %s is not a size; write e.g. 4GiB", s);
  *
- * At most 511 bytes are kept; control characters, such as a newline that a parser quotes, become '?'.
+ * At most 511 bytes are kept; control characters, such as a newline that a parser quotes, become
+ * '?'.
  */
 mooncake_err mc_err_set(mooncake_err err, const char *fmt, ...) MC_PRINTF(2, 3);
 
