@@ -50,6 +50,9 @@ static void note_read_failure(struct mc_get_job *job, const struct mc_get_entry 
 {
     char key[80], detail[160];
 
+    if (entry->late && op->err != MOONCAKE_ETIMEDOUT) {
+        return; /* that one was late is what the call will tell */
+    }
     (void)snprintf(detail, sizeof(detail), "%s",
                    op->err == MOONCAKE_ERPC ? mooncake_last_error() : "");
     mc_call_note(job->base.call, "key \"%s\": reading from segment %s failed: %s",

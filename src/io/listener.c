@@ -141,11 +141,13 @@ static mooncake_err open_socket(const struct sockaddr_storage *address, bool sha
         listen(fd, BACKLOG) != 0) {
         error = errno;
         (void)close(fd);
-        return mc_err_set(error == EACCES ? MOONCAKE_ERPC : mc_err_from_errno(error),
-                          "cannot listen on %s: %s%s", text, strerror(error),
-                          error == EADDRINUSE
-                              ? "; stop the program that has it or take another port (0: any)"
-                              : "");
+        return mc_err_set(
+            error == EACCES ? MOONCAKE_ERPC : mc_err_from_errno(error), "cannot listen on %s: %s%s",
+            text, strerror(error),
+            error == EADDRINUSE
+                ? "; stop the program that has it, or take another port (0: any; option "
+                  "rpc_port of a master, data_address or serve_port of a store)"
+                : "");
     }
     *out_fd = fd;
     return MOONCAKE_OK;

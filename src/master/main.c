@@ -1,6 +1,4 @@
 /* mooncake_master: options, then the parts bottom-up, run until SIGTERM or SIGINT, tear down. */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +12,7 @@
 #include "base/mem.h"
 #include "base/option.h"
 #include "io/loop.h"
+#include "io/port_file.h"
 #include "io/service.h"
 #include "master/http_metadata.h"
 #include "master/master.h"
@@ -154,23 +153,6 @@ struct run {
 
 /* ---- ports ----------------------------------------------------------------------------------- */
 
-static mooncake_err write_all(int fd, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t done = write(fd, bytes, len);
-
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
-        if (done <= 0) {
-            return mc_err_from_errno(errno);
-        }
-        bytes += done;
-        len -= (size_t)done;
-    }
-    return MOONCAKE_OK;
-}
-
 /* "rpc_port=N metrics_port=N", and the metadata service's if there is one, with @p separator in
  * between and, if that ends a line, after the last. Returns the length. */
 static int print_ports(const struct run *run, char separator, char *out, size_t cap)
@@ -186,37 +168,6 @@ static int print_ports(const struct run *run, char separator, char *out, size_t 
         len += snprintf(out + len, cap - (size_t)len, "\n");
     }
     return len;
-}
-
-/* Whole or not at all: a reader that sees the file sees both lines. */
-static mooncake_err write_port_file(const char *path, const struct run *run)
-{
-    char temporary[4096], lines[PORTS_LEN_MAX];
-    int len = snprintf(temporary, sizeof(temporary), "%s.%ld", path, (long)getpid());
-    mooncake_err err;
-    int fd;
-
-    if (len < 0 || (size_t)len >= sizeof(temporary)) {
-        return mc_err_set(MOONCAKE_EINVAL, "port_file: the path is too long");
-    }
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        return mc_err_set(MOONCAKE_EINVAL, "port_file: cannot create \"%s\": %s", temporary,
-                          strerrordesc_np(errno));
-    }
-    len = print_ports(run, '\n', lines, sizeof(lines));
-    err = write_all(fd, lines, (size_t)len);
-    if (close(fd) != 0 && err == MOONCAKE_OK) {
-        err = mc_err_from_errno(errno);
-    }
-    if (err == MOONCAKE_OK && rename(temporary, path) != 0) {
-        err = mc_err_from_errno(errno);
-    }
-    if (err != MOONCAKE_OK) {
-        err = mc_err_set(err, "port_file: cannot write \"%s\": %s", path, strerrordesc_np(errno));
-        (void)unlink(temporary);
-    }
-    return err;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -270,9 +221,12 @@ static void close_extras(struct run *run)
 
 static mooncake_err serve(struct run *run, const struct conf *conf)
 {
+    char lines[PORTS_LEN_MAX];
+
     MC_TRY(mc_loop_on_signal(run->loop, on_signal, run));
     if (conf->port_file[0] != '\0') {
-        MC_TRY(write_port_file(conf->port_file, run));
+        (void)print_ports(run, '\n', lines, sizeof(lines));
+        MC_TRY(mc_port_file_write(conf->port_file, lines));
     }
     say_serving(run);
     mc_loop_run(run->loop);

@@ -88,8 +88,12 @@ static mooncake_err member_create(struct mc_members *members, const struct mc_me
     }
     mc_list_add_tail(&members->by_ping, &member->node);
     MC_GAUGE(members->env, members, 1);
-    mc_log_info("member.joined", "client=%016llx role=%u host=%s program=%s",
-                (unsigned long long)member->client_id, member->role, member->host, member->program);
+    mc_log_info("member.joined", "client=%016llx role=%s host=%s program=%s",
+                (unsigned long long)member->client_id,
+                member->role == MC_ROLE_STORE  ? "store"
+                : member->role == MC_ROLE_TOOL ? "tool"
+                                               : "client",
+                member->host, member->program);
     *out = member;
     return MOONCAKE_OK;
 }

@@ -14,14 +14,18 @@
 #define HUGE_PAGE_LEN ((uint64_t)2 << 20)
 #define MEMFD_NAME_LEN_MAX 200
 
-static mooncake_err refuse(const char *what, const char *name, uint64_t len)
+static mooncake_err refuse(const char *what, const char *name, uint64_t len, bool huge_pages)
 {
     int error = errno;
     mooncake_err err =
         error == ENOMEM || error == ENOSPC ? MOONCAKE_ENOMEM : mc_err_from_errno(error);
 
-    return mc_err_set(err, "segment %s: %s of %llu bytes failed: %s", name, what,
-                      (unsigned long long)len, strerror(error));
+    return mc_err_set(err, "segment %s: %s of %llu bytes failed: %s%s", name, what,
+                      (unsigned long long)len, strerror(error),
+                      huge_pages && err == MOONCAKE_ENOMEM
+                          ? "; fewer huge pages are free than that takes: vm.nr_hugepages reserves "
+                            "them, or leave out --huge_pages"
+                          : "");
 }
 
 /* What len is rounded up to; 0 if that cannot be a file's length here. */
@@ -50,22 +54,22 @@ mooncake_err mc_segment_open(const char *name, uint64_t len, bool huge_pages,
     (void)snprintf(label, sizeof(label), "mooncake:%s", name);
     fd = memfd_create(label, flags);
     if (fd < 0) {
-        return refuse("memfd", name, whole);
+        return refuse("memfd", name, whole, huge_pages);
     }
     if (ftruncate(fd, (off_t)whole) != 0) {
-        err = refuse("memfd", name, whole);
+        err = refuse("memfd", name, whole, huge_pages);
         goto close_fd;
     }
     /* A peer that maps it must never see it shrink: that would be a SIGBUS over there. */
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        err = refuse("sealing", name, whole);
+        err = refuse("sealing", name, whole, huge_pages);
         goto close_fd;
     }
     /* Huge pages are reserved here, so that a lack of them is an error now and no SIGBUS later. */
     base = mmap(NULL, (size_t)whole, PROT_READ | PROT_WRITE,
                 MAP_SHARED | (huge_pages ? 0 : MAP_NORESERVE), fd, 0);
     if (base == MAP_FAILED) {
-        err = refuse("mapping", name, whole);
+        err = refuse("mapping", name, whole, huge_pages);
         goto close_fd;
     }
     /* Advice only: other people's values are of no use in a core dump or in a forked child, and

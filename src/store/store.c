@@ -1,7 +1,6 @@
 /* The daemon: options into a serving core, signals into a graceful leave. */
 #include "store/store.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "io/port_file.h"
 #include "io/service.h"
 #include "store/attach.h"
 #include "store/memory_limit.h"
@@ -70,6 +70,9 @@ static const struct mc_option options[] = {
               "bytes of memory to share with them in all; empty: as much as the machine has"),
 };
 
+/* Three lines. */
+#define PORTS_LEN_MAX 64
+
 struct daemon {
     const struct mc_store_config *config;
     struct mc_loop *loop;
@@ -91,36 +94,23 @@ const struct mc_option *mc_store_option_table(size_t *out_count)
     return options;
 }
 
-/* Readers must never see half a file, so it appears by a rename. */
 static mooncake_err write_port_file(const char *path, uint16_t port, uint16_t admin_port,
                                     uint16_t serve_port)
 {
-    char temporary[4096];
-    FILE *file;
-    int len = snprintf(temporary, sizeof(temporary), "%s.%ld", path, (long)getpid());
-    bool written;
+    const struct {
+        const char *name;
+        uint16_t port;
+    } ports[] = {{"data_port", port}, {"admin_port", admin_port}, {"serve_port", serve_port}};
+    char lines[PORTS_LEN_MAX];
+    int len = 0;
 
-    if (len < 0 || (size_t)len >= sizeof(temporary)) {
-        return mc_err_set(MOONCAKE_EINVAL, "port_file: the path is too long");
+    for (size_t i = 0; i < MC_ARRAY_LEN(ports); i++) {
+        if (i == 0 || ports[i].port != 0) {
+            len += snprintf(lines + len, sizeof(lines) - (size_t)len, "%s=%u\n", ports[i].name,
+                            (unsigned)ports[i].port);
+        }
     }
-    file = fopen(temporary, "we");
-    if (file == NULL) {
-        return mc_err_set(MOONCAKE_EINVAL, "port_file: %s: %s", temporary, strerror(errno));
-    }
-    written = fprintf(file, "data_port=%u\n", (unsigned)port) > 0;
-    if (admin_port != 0) {
-        written = fprintf(file, "admin_port=%u\n", (unsigned)admin_port) > 0 && written;
-    }
-    if (serve_port != 0) {
-        written = fprintf(file, "serve_port=%u\n", (unsigned)serve_port) > 0 && written;
-    }
-    written = fclose(file) == 0 && written;
-    if (!written || rename(temporary, path) != 0) {
-        (void)mc_err_set(MOONCAKE_EINVAL, "port_file: %s: %s", path, strerror(errno));
-        (void)unlink(temporary);
-        return MOONCAKE_EINVAL;
-    }
-    return MOONCAKE_OK;
+    return mc_port_file_write(path, lines);
 }
 
 static void end(struct daemon *daemon, mooncake_err err)

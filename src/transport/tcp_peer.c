@@ -418,9 +418,11 @@ void mc_tcp_peer_lost(struct mc_tcp_peer *peer, struct mc_tcp_conn *conn, moonca
     } else {
         back_off(peer);
         if (!any_usable(peer)) {
-            mc_log_warn("tcp.connect", "peer=%s err=%s detail=\"%s\" next_try_ms=%llu",
-                        peer->address, mooncake_err_name(why), detail_about(peer),
-                        (unsigned long long)peer->backoff_ms);
+            if (!peer->tcp->closing) { /* else it is we who gave it up */
+                mc_log_warn("tcp.connect", "peer=%s err=%s detail=\"%s\" next_try_ms=%llu",
+                            peer->address, mooncake_err_name(why), detail_about(peer),
+                            (unsigned long long)peer->backoff_ms);
+            }
             mc_list_splice_tail(&lost, &peer->waiting);
             mc_list_splice_tail(&lost, &peer->striped);
         }

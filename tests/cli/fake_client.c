@@ -244,8 +244,8 @@ mooncake_err mooncake_admin_status(mooncake_client *client, uint32_t timeout_ms,
 
     if (strcmp(client->master, "long") == 0) {
         s.keys = s.used = s.capacity = s.evicted_bytes = UINT64_MAX;
-        s.busy_span_ms = UINT64_MAX;
-        s.io_threads = UINT32_MAX;
+        s.busy_span_ms = 999999999;
+        s.io_threads = 1000;
     }
     (void)timeout_ms;
     if (strcmp(client->master, "lost") == 0) {
@@ -519,6 +519,13 @@ mooncake_err mooncake_remove(mooncake_client *client, const char *key, bool forc
     (void)force;
     (void)timeout_ms;
     return judge(key);
+}
+
+mooncake_err mooncake_client_get_stats(mooncake_client *client, mooncake_client_stats *out_stats)
+{
+    (void)client;
+    *out_stats = (mooncake_client_stats){.struct_size = out_stats->struct_size};
+    return MOONCAKE_OK;
 }
 
 mooncake_err mooncake_client_peers(mooncake_client *client, mooncake_peer *out, size_t cap,

@@ -106,12 +106,20 @@ class Objects(OnePool):
             self.assertIn("no store has joined the pool", err)
             self.assertIn("[ENOSPACE -200]", err)
 
+    def test_fewer_copies_than_wished_are_told(self):
+        with Pool(PROGRAMS, ["16MiB"]) as pool:
+            status, out, err = run(pool.address, "put", "two", "-", "--replicas=2", data=b"x")
+            self.assertEqual((status, out), (0, b"put two: 1 B\n"))
+            self.assertIn("no room for as many copies as were wished (2)", err)
+            self.assertEqual(run(pool.address, "put", "one", "-", data=b"x")[2], "")
+
     def test_a_value_that_can_never_fit(self):
         with Pool(PROGRAMS, ["16MiB", "16MiB"]) as pool:
             self.assertEqual(run(pool.address, "put", "small", "-", data=b"x")[0], 0)
             status, out, err = run(pool.address, "put", "huge", "-", data=b"y" * (33 << 20))
             self.assertEqual((status, out), (4, b""))
             self.assertIn("[ENOSPACE -200]", err)
+            self.assertIn("mooncakectl why-full shows", err)
             self.assertEqual(run(pool.address, "get", "small")[:2], (0, b"x"))
             self.assertEqual(run(pool.address, "exist", "huge")[0], 1)
             fits = random.Random(3).randbytes(24 << 20)
@@ -251,7 +259,7 @@ class Questions(OnePool):
         text = self.ok("status").decode()
         self.assertRegex(text, r"(?m)^capacity +512\.0 MiB$")
         self.assertRegex(text, r"(?m)^master +mooncake_master ")
-        self.assertRegex(text, r"(?m)^core loop +\d+\.\d %  busy in the last \d+.*; no io threads")
+        self.assertRegex(text, r"(?m)^core loop +\d+\.\d %  busy, last \d+.*; no io threads")
 
     def test_status_tells_who_is_busy(self):
         with Pool(PROGRAMS, ["16MiB"], ["--io_threads=2"]) as pool:
@@ -266,7 +274,7 @@ class Questions(OnePool):
             self.assertLessEqual(status["core_busy_permille"], 1000)
             self.assertGreater(status["busy_span_ms"], 0)
             text = run(pool.address, "status")[1].decode()
-            self.assertRegex(text, r"(?m)^core loop .*; of 2 io threads the busiest \d+\.\d %$")
+            self.assertRegex(text, r"(?m)^core loop .*; 2 io threads, busiest \d+\.\d %$")
             with urllib.request.urlopen(f"http://{pool.metrics_address}/metrics/summary") as page:
                 self.assertRegex(page.read().decode(),
                                  r"Threads: core=\d+\.\d% busy, io=2 \(busiest \d+\.\d%\)\n$")
@@ -542,8 +550,8 @@ class Ends(unittest.TestCase):
                                 "--segment=32MiB", "--master=127.0.0.1:1"], capture_output=True,
                                text=True, timeout=60, check=False, preexec_fn=group.enter)
         self.assertEqual(store.returncode, 2, store.stderr)
-        self.assertIn(f"segment: 80.0 MiB in all are more than this container or service may use, "
-                      f"64.0 MiB ({group.limit} says {64 << 20})", store.stderr)
+        self.assertIn(f"segment: 80.0MiB in all are more than this container or service may use, "
+                      f"64.0MiB ({group.limit} says {64 << 20})", store.stderr)
         with Pool(PROGRAMS) as pool:
             lends_less = pool.add_store("48MiB", preexec_fn=group.enter)
             self.assertIn("data_port", lends_less.ports())

@@ -242,7 +242,11 @@ static void print_text(const struct full *full)
 
     mc_space_print(&full->space);
     if (lease == NULL) {
-        (void)printf("\nnext lease     none: nothing is waited for but what is named above\n");
+        (void)printf("\nnext lease     none%s\n",
+                     full->space.leased > 0
+                         ? " that would help: what is leased is on the segments below that are "
+                           "excluded"
+                         : ": nothing is waited for but what is named above");
     } else {
         (void)printf("\nnext lease     ends in %s: eviction can then take %s of segment ",
                      mc_format_duration(lease->s.next_lease_ms, text[0]),

@@ -5,6 +5,7 @@
 
 #include "ctl.h"
 #include "files.h"
+#include "mooncake/observe.h"
 #include "output.h"
 #include "progress.h"
 
@@ -48,6 +49,7 @@ static bool has_no_stores(struct mc_ctl *ctl)
 enum mc_exit mc_cmd_put(struct mc_ctl *ctl)
 {
     const char *key = ctl->words[0];
+    mooncake_client_stats stats = {.struct_size = sizeof(stats)};
     mooncake_put_options options;
     char number[MC_NUMBER_CAP];
     enum mc_exit status;
@@ -76,7 +78,17 @@ enum mc_exit mc_cmd_put(struct mc_ctl *ctl)
                              key);
     }
     if (err != MOONCAKE_OK) {
-        return mc_fail(ctl, err, "cannot put " KEY, key);
+        status = mc_fail(ctl, err, "cannot put " KEY, key);
+        if (err == MOONCAKE_ENOSPACE) {
+            (void)fputs("mooncakectl: mooncakectl why-full shows what keeps the space\n", stderr);
+        }
+        return status;
+    }
+    if (mooncake_client_get_stats(ctl->client, &stats) == MOONCAKE_OK && stats.puts_degraded > 0) {
+        (void)fprintf(stderr,
+                      "mooncakectl: there was no room for as many copies as were wished (%u): "
+                      "mooncakectl key shows where they are, why-full what keeps the space\n",
+                      (unsigned)options.replicas);
     }
     if (ctl->json) {
         object = mc_json_object();
