@@ -152,7 +152,7 @@ static void note_failure(struct mc_ask *ask, mooncake_err err)
 {
     struct mc_call *call = ask->call;
     const char *address = call->client->master;
-    char detail[200];
+    char detail[sizeof(call->note)];
 
     (void)snprintf(detail, sizeof(detail), "%s", mooncake_last_error());
     switch ((int)err) {

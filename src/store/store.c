@@ -359,14 +359,16 @@ mooncake_err mc_store_run(const struct mc_store_config *config)
         mc_service_ready(daemon.service); /* a master that is away is no reason to hold up a boot */
         mc_loop_run(daemon.loop);
         err = daemon.err;
-        if (err != MOONCAKE_OK) {
-            (void)mc_err_set(err, "%s", daemon.detail);
-        }
+    } else {
+        (void)snprintf(daemon.detail, sizeof(daemon.detail), "%s", mooncake_last_error());
     }
     mc_store_admin_close(&daemon.admin);
     mc_attach_close(&daemon.attach);
     mc_store_close(&daemon.store);
     mc_service_destroy(&daemon.service);
     mc_loop_destroy(&daemon.loop);
+    if (err != MOONCAKE_OK) { /* what was closed had sentences of its own */
+        (void)mc_err_set(err, "%s", daemon.detail);
+    }
     return err;
 }

@@ -420,7 +420,7 @@ class OutOfReach(OnePool):
                 except OSError:
                     return
                 peers.append(peer)  # and kept: it waits for a command, as such servers do
-                peer.sendall(b"220 mail ESMTP\r\n")
+                peer.sendall(b"220 mail.example.org ESMTP Postfix (Debian/GNU)\r\n")
 
         peers = []
         with socket.socket() as listener:
@@ -428,8 +428,9 @@ class OutOfReach(OnePool):
             listener.listen()
             threading.Thread(target=greet, args=(listener,), daemon=True).start()
             self.assert_unreachable(f"127.0.0.1:{listener.getsockname()[1]}",
-                                    'that is no master, it begins with "220 mail ESMTP"; the '
-                                    "master's RPC port is another one")
+                                    'that is no master, it begins with "220 mail.example.org ESMTP '
+                                    'Postfix (Debian/GNU)"; the master\'s RPC port is another one',
+                                    "50051 unless it was changed")
             listener.shutdown(socket.SHUT_RDWR)
         for peer in peers:
             peer.close()
@@ -490,6 +491,15 @@ class Paths(unittest.TestCase):
             self.assertEqual(peer["transport"], "tcp", peer)
             self.assertEqual(peer["fallback_reason"],
                              "shared memory: connect: No such file or directory")
+
+
+def fails_to_write_ports(pool):
+    """A store whose port file is a folder; what it says."""
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run([os.path.join(PROGRAMS, "mooncake_store"), "--segment=1MiB",
+                               "--master=" + pool.address, "--data_address=127.0.0.1:0",
+                               "--port_file=" + folder], capture_output=True, text=True, timeout=60,
+                              check=False, preexec_fn=die_with_parent)
 
 
 class ControlGroup:
@@ -555,6 +565,12 @@ class Ends(unittest.TestCase):
         with Pool(PROGRAMS) as pool:
             lends_less = pool.add_store("48MiB", preexec_fn=group.enter)
             self.assertIn("data_port", lends_less.ports())
+
+    def test_a_store_that_must_end_says_why_at_its_end(self):
+        with Pool(PROGRAMS) as pool:
+            store = fails_to_write_ports(pool)
+            self.assertEqual(store.returncode, 2, store.stderr)
+            self.assertRegex(store.stderr, r'(?m)^mooncake_store: port_file: "[^"]+" is there and no')
 
     def test_daemons_end_cleanly_when_told(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
