@@ -92,6 +92,9 @@ bool mc_loop_is_owner(const struct mc_loop *loop)
 
 uint64_t mc_loop_now_ns(const struct mc_loop *loop)
 {
+    if (!loop->running) {
+        return mc_monotonic_ns(); /* nothing would forget it before the loop is entered again */
+    }
     if (loop->time->now_ns == 0) {
         loop->time->now_ns = mc_monotonic_ns();
     }

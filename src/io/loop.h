@@ -46,7 +46,8 @@ void mc_loop_adopt(struct mc_loop *loop);
 bool mc_loop_is_owner(const struct mc_loop *loop);
 #define MC_ASSERT_ON_LOOP(loop) MC_ASSERT(mc_loop_is_owner(loop))
 
-/** Time of this turn of the loop, monotonic nanoseconds: cheap, at most one turn old. */
+/** Time of this turn of the loop, monotonic nanoseconds: cheap, at most one turn old. Between turns
+ * it is read anew. */
 uint64_t mc_loop_now_ns(const struct mc_loop *loop);
 /** The libuv loop, for code under io/ and transport/. */
 struct uv_loop_s *mc_loop_uv(struct mc_loop *loop);

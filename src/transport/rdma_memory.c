@@ -126,7 +126,8 @@ static mooncake_err fill_region(struct mc_rdma_region *region, struct mc_memreg_
             MC_TRY(mc_rdma_region_add(region, verbs, ports[i].device, at, (size_t)range->len));
         }
     }
-    if (region->numa_node < 0) {
+    if (!region->placed) {
+        region->placed = true; /* a system call, and where it tells nothing it never will */
         region->numa_node = mc_rdma_numa_node_of(at);
     }
     return MOONCAKE_OK;
@@ -159,7 +160,6 @@ static mooncake_err get_region(struct mc_memreg_range *range, const struct mc_ve
                                uint64_t again_ns, struct mc_rdma_region **out)
 {
     struct mc_memreg_key *key = key_of(range);
-    uint64_t now_ns = mc_monotonic_ns();
     struct mc_rdma_region *region;
     mooncake_err err = MOONCAKE_OK;
 
@@ -167,7 +167,7 @@ static mooncake_err get_region(struct mc_memreg_range *range, const struct mc_ve
     region = key->data;
     if (region == NULL) {
         err = create_region(key, verbs, &region);
-    } else if (region->failed_ns > 0 && now_ns < region->failed_ns + again_ns) {
+    } else if (region->failed_ns > 0 && mc_monotonic_ns() < region->failed_ns + again_ns) {
         err = mc_err_set(MOONCAKE_EUNAVAILABLE, "rdma: registering has failed a moment ago");
     }
     if (err == MOONCAKE_OK) {

@@ -21,7 +21,8 @@ struct mc_rdma_region {
     struct mc_rdma_devices *devices;         /* held; NULL: the user's care */
     struct ibv_mr *mrs[MC_RDMA_DEVICES_MAX]; /* by device index; NULL: not with this one */
     _Atomic int numa_node;                   /* of its first page; -1: unknown */
-    uint64_t failed_ns; /* when registering failed last; 0: it has not. Under the ranges' lock. */
+    bool placed;        /* the node was asked for, known or not. Under the ranges' lock, as is: */
+    uint64_t failed_ns; /* when registering failed last; 0: it has not */
 };
 
 /**

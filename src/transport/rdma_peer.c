@@ -146,7 +146,7 @@ mooncake_err mc_rdma_peer_get(struct mc_rdma *rdma, const struct mc_target *targ
     mc_list_for_each (node, bucket) {
         peer = MC_CONTAINER_OF(node, struct mc_rdma_peer, bucket_node);
         if (peer->mount_id == target->mount_id && peer->right == right) {
-            peer->used_ns = mc_monotonic_ns();
+            peer->used_ns = mc_loop_now_ns(rdma->transport.loop);
             *out = peer;
             return MOONCAKE_OK;
         }

@@ -52,7 +52,7 @@ struct mc_rdma_qp {
 
     uint64_t progress_ns;
     struct mc_rdma_qp_counts counts;
-    uv_loop_t *uv;
+    struct mc_loop *loop;
     bool polling;
     bool idle_active;
     uv_idle_t idle; /* polling: keeps the loop turning while work is under way */
@@ -159,7 +159,7 @@ static bool handle_completion(struct mc_rdma_qp *qp, const struct ibv_wc *wc)
                             (unsigned long long)qp->posted));
         return false;
     }
-    qp->progress_ns = mc_monotonic_ns();
+    qp->progress_ns = mc_loop_now_ns(qp->loop);
     return finish_to(qp, wc->wr_id);
 }
 
@@ -287,7 +287,7 @@ mooncake_err mc_rdma_qp_open(struct mc_loop *loop, const struct mc_verbs *verbs,
     qp->send_max = options->send_max == 0 || options->send_max > device->send_max
                        ? device->send_max
                        : options->send_max;
-    qp->uv = mc_loop_uv(loop);
+    qp->loop = loop;
     qp->works = mc_calloc(qp->send_max, sizeof(*qp->works));
     qp->sges = mc_calloc((size_t)CHAIN_MAX * qp->sge_max, sizeof(*qp->sges));
     if (qp->works == NULL || qp->sges == NULL) {
@@ -295,14 +295,14 @@ mooncake_err mc_rdma_qp_open(struct mc_loop *loop, const struct mc_verbs *verbs,
         return MOONCAKE_ENOMEM;
     }
     err = create_objects(qp, device);
-    if (err == MOONCAKE_OK && uv_poll_init(qp->uv, &qp->poll, qp->channel->fd) != 0) {
+    if (err == MOONCAKE_OK && uv_poll_init(mc_loop_uv(loop), &qp->poll, qp->channel->fd) != 0) {
         err = mc_err_set(MOONCAKE_ERPC, "rdma: a completion channel cannot be watched");
     }
     if (err != MOONCAKE_OK) {
         destroy_now(qp);
         return err;
     }
-    (void)uv_idle_init(qp->uv, &qp->idle);
+    (void)uv_idle_init(mc_loop_uv(loop), &qp->idle);
     qp->poll.data = qp;
     qp->idle.data = qp;
     qp->handles = 2;

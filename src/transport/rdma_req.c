@@ -9,7 +9,6 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/rdma_impl.h"
@@ -432,7 +431,7 @@ void mc_rdma_work_done(struct mc_rdma_work *work)
     uint64_t payload = work->len - header_len(work->at);
 
     work->conn->under_way -= work->len;
-    work->conn->used_ns = mc_monotonic_ns();
+    work->conn->used_ns = mc_loop_now_ns(req->peer->rdma->transport.loop);
     if (!work->conn->proved) {
         work->conn->proved = true;
         mc_rdma_path_proved(work->conn->path);
