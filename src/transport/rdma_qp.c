@@ -22,7 +22,7 @@
 
 #define CHAIN_MAX 32u
 #define SIGNAL_REQUESTS 16u
-#define SIGNAL_LEN ((uint64_t)256 << 10)
+#define SIGNAL_LEN ((uint64_t)1 << 20)
 #define COMPLETIONS_PER_POLL 16
 #define COMPLETIONS_PER_TURN 256u
 
