@@ -70,7 +70,9 @@ static void make_queue_pair(struct raw_end *end)
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = SEND_MAX, .max_recv_wr = 1, .max_send_sge = 4, .max_recv_sge = 1}};
 
-    end->cq = ibv_create_cq(end->id->verbs, 2 * (int)SEND_MAX, NULL, NULL, 0);
+    end->told = ibv_create_comp_channel(end->id->verbs);
+    assert_non_null(end->told);
+    end->cq = ibv_create_cq(end->id->verbs, 2 * (int)SEND_MAX, NULL, end->told, 0);
     assert_non_null(end->cq);
     attr.send_cq = end->cq;
     attr.recv_cq = end->cq;
@@ -160,6 +162,7 @@ void raw_close(struct raw_end *end)
 {
     rdma_destroy_qp(end->id);
     (void)ibv_destroy_cq(end->cq);
+    (void)ibv_destroy_comp_channel(end->told);
     (void)rdma_destroy_id(end->id);
     rdma_destroy_event_channel(end->channel);
 }
@@ -195,6 +198,44 @@ enum ibv_wc_status raw_await(struct raw_end *end, unsigned seconds)
     while ((count = ibv_poll_cq(end->cq, 1, &wc)) == 0) {
         assert_true(now_ms() < deadline_ms);
         (void)sched_yield();
+    }
+    assert_int_equal(count, 1);
+    return wc.status;
+}
+
+void raw_post_reads(struct raw_end *end, struct ibv_sge *locals, unsigned count, uint64_t remote_at,
+                    uint32_t remote_key)
+{
+    struct ibv_send_wr wrs[SEND_MAX];
+    struct ibv_send_wr *bad = NULL;
+
+    assert_in_range(count, 1, SEND_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        wrs[i] = (struct ibv_send_wr){.next = i + 1 < count ? &wrs[i + 1] : NULL,
+                                      .sg_list = &locals[i],
+                                      .num_sge = 1,
+                                      .opcode = IBV_WR_RDMA_READ,
+                                      .send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED,
+                                      .wr.rdma = {.remote_addr = remote_at, .rkey = remote_key}};
+        remote_at += locals[i].length;
+    }
+    assert_int_equal(ibv_post_send(end->id->qp, wrs, &bad), 0);
+}
+
+enum ibv_wc_status raw_sleep(struct raw_end *end, unsigned seconds)
+{
+    struct pollfd fd = {.fd = end->told->fd, .events = POLLIN};
+    struct ibv_cq *cq = NULL;
+    void *context = NULL;
+    struct ibv_wc wc;
+    int count;
+
+    assert_int_equal(ibv_req_notify_cq(end->cq, 0), 0);
+    while ((count = ibv_poll_cq(end->cq, 1, &wc)) == 0) {
+        assert_int_equal(poll(&fd, 1, (int)(seconds * 1000)), 1);
+        assert_int_equal(ibv_get_cq_event(end->told, &cq, &context), 0);
+        ibv_ack_cq_events(cq, 1);
+        assert_int_equal(ibv_req_notify_cq(end->cq, 0), 0);
     }
     assert_int_equal(count, 1);
     return wc.status;

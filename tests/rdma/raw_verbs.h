@@ -21,6 +21,7 @@
 struct raw_end {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
+    struct ibv_comp_channel *told; /* who sleeps is woken by it */
     struct ibv_cq *cq;
 };
 
@@ -60,6 +61,13 @@ void raw_post(struct raw_end *end, enum ibv_wr_opcode opcode, const struct ibv_s
               uint64_t remote_at, uint32_t remote_key);
 /** The status of the next completion; fails the test if none comes within @p seconds. */
 enum ibv_wc_status raw_await(struct raw_end *end, unsigned seconds);
+
+/** Post @p count READs of as many neighbouring ranges there, with one call; only the last one asks
+ * for a completion. */
+void raw_post_reads(struct raw_end *end, struct ibv_sge *locals, unsigned count, uint64_t remote_at,
+                    uint32_t remote_key);
+/** As raw_await(), but asleep meanwhile. */
+enum ibv_wc_status raw_sleep(struct raw_end *end, unsigned seconds);
 
 /** Both in one. */
 enum ibv_wc_status raw_do(struct raw_end *end, enum ibv_wr_opcode opcode,
