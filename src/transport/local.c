@@ -62,6 +62,8 @@ static mooncake_err lend(const struct mc_mount *mount, const struct mc_xfer_op *
     if (map == NULL) {
         MC_TRY(mc_shm_map_own(mount->mount_id, mount->memfd, mount->len, &map));
     }
+    mc_touched_range(map->touched, op->extent.offset,
+                     MC_EXTENT_HEADER_LEN + op->extent.payload_len);
     err = mc_direct_prove(map->base, op);
     if (err == MOONCAKE_OK) {
         mc_lend_init(op->lend, map, op->extent.offset + MC_EXTENT_HEADER_LEN,
@@ -80,6 +82,9 @@ static mooncake_err run(struct mc_xfer_op *op)
         return MOONCAKE_ENOSEGMENT;
     }
     err = mc_mount_check(mount, &op->extent, op->right);
+    if (err == MOONCAKE_OK) {
+        mc_mount_touch(mount, op->extent.offset, MC_EXTENT_HEADER_LEN + op->extent.payload_len);
+    }
     if (err == MOONCAKE_OK && op->lend != NULL) {
         err = lend(mount, op);
     } else if (err == MOONCAKE_OK && op->right == MC_RIGHT_READ) {

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/limits.h"
+#include "transport/touched.h"
 
 /* Several stores may live in one process (tests, an engine with an embedded segment), and the pools
  * of thin clients are mounts too. */
@@ -20,6 +21,7 @@ struct slot {
     struct mc_mount mount; /* first: a borrowed mount is its slot */
     _Atomic uint64_t id;   /* mount.mount_id, for looking without counting in */
     _Atomic uint64_t users;
+    struct mc_touched *touched; /* owned while filled; NULL: none */
 };
 
 static struct slot slots[SLOTS];
@@ -126,6 +128,7 @@ mooncake_err mc_mount_add(const struct mc_mount *mount)
                          SLOTS);
     } else {
         slot->mount = *mount;
+        slot->touched = mc_touched_create(mount->base, mount->len);
         atomic_store_explicit(&slot->id, mount->mount_id, memory_order_relaxed);
         atomic_store_explicit(&slot->users, 0, memory_order_release);
     }
@@ -150,6 +153,7 @@ void mc_mount_drop(uint64_t mount_id)
         while (atomic_load_explicit(&slot->users, memory_order_acquire) != CLOSED) {
             (void)pthread_cond_wait(&users_changed, &mutex);
         }
+        mc_touched_destroy(&slot->touched);
         atomic_store_explicit(&slot->id, 0, memory_order_relaxed);
         (void)pthread_cond_broadcast(&users_changed);
     }
@@ -220,4 +224,9 @@ mooncake_err mc_mount_check(const struct mc_mount *mount, const struct mc_extent
         return MOONCAKE_EINVAL;
     }
     return MOONCAKE_OK;
+}
+
+void mc_mount_touch(const struct mc_mount *mount, uint64_t offset, uint64_t len)
+{
+    mc_touched_range(slot_of(mount)->touched, offset, len);
 }

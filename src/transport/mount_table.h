@@ -66,4 +66,7 @@ void mc_mount_unwatch(struct mc_mount_watcher *watcher);
 mooncake_err mc_mount_check(const struct mc_mount *mount, const struct mc_extent_ref *extent,
                             enum mc_rights right) MC_MUST_CHECK;
 
+/** These bytes of a mount that the caller holds are about to be used: see touched.h. */
+void mc_mount_touch(const struct mc_mount *mount, uint64_t offset, uint64_t len);
+
 #endif

@@ -105,6 +105,7 @@ static mooncake_err copy(const struct mc_shm_map *map, const struct mc_xfer_op *
         extent->payload_len > map->len - extent->offset - MC_EXTENT_HEADER_LEN) {
         return MOONCAKE_EINVAL;
     }
+    mc_touched_range(map->touched, extent->offset, MC_EXTENT_HEADER_LEN + extent->payload_len);
     if (op->lend != NULL) {
         return mc_direct_prove(map->base, op);
     }

@@ -66,6 +66,7 @@ static struct entry *find_locked(uint64_t mount_id)
 static void destroy(struct entry *entry)
 {
     MC_ASSERT(munmap(entry->map.base, entry->map.len) == 0);
+    mc_touched_destroy(&entry->map.touched);
     if (entry->socket >= 0) {
         (void)close(entry->socket);
     }
@@ -152,6 +153,7 @@ static mooncake_err make_entry(uint64_t mount_id, int memfd, uint64_t len, struc
     entry->map.mount_id = mount_id;
     entry->map.base = base;
     entry->map.len = len;
+    entry->map.touched = mc_touched_create(base, len);
     entry->socket = -1;
     mc_list_init(&entry->node);
     *out = entry;

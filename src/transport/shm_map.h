@@ -9,11 +9,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "transport/touched.h"
 
 struct mc_shm_map {
     uint64_t mount_id;
     uint8_t *base;
     uint64_t len;
+    struct mc_touched *touched; /* of this mapping; NULL: none */
 };
 
 /** The mapping of this mount, held until mc_shm_map_return(); NULL if there is none. */

@@ -29,6 +29,7 @@
 /* A WRITE of more than this is followed in one read by the next request's frames only, so that the
  * next payload lands in place instead of in the input buffer. */
 #define LARGE_LEN (16u << 10)
+#define TOUCH_LEN_MAX (2u << 20)
 #define FRAMES_LEN (MC_TCP_REQUEST_LEN + MC_EXTENT_HEADER_LEN)
 
 enum state {
@@ -217,6 +218,14 @@ static void finish_write(struct mc_tcp_session *s)
     answer(s, s->id, status, NULL, NULL, 0);
 }
 
+/* The first bytes of the request: more would keep the loop's other peers waiting. */
+static void touch_first(const struct mc_mount *mount, const struct mc_tcp_request *request)
+{
+    uint64_t len = request->part_len < TOUCH_LEN_MAX ? request->part_len : TOUCH_LEN_MAX;
+
+    mc_mount_touch(mount, request->extent.offset + request->part_offset, len);
+}
+
 static void begin_request(struct mc_tcp_session *s, const struct mc_tcp_request *request)
 {
     const struct mc_mount *mount = mc_mount_borrow(request->extent.mount_id);
@@ -235,6 +244,7 @@ static void begin_request(struct mc_tcp_session *s, const struct mc_tcp_request 
         }
     } else {
         at = mount->base + request->extent.offset + request->part_offset;
+        touch_first(mount, request);
     }
     if (request->op == MC_RIGHT_READ) {
         if (err == MOONCAKE_OK) {
