@@ -119,6 +119,21 @@ static void report_case(struct run *run, const struct mc_io_case *c, const struc
     (void)fflush(stdout);
 }
 
+/* One run of a case. Copies are compared with what the machine copies just before and after. */
+static bool run_once(const struct run *run, const struct mc_io_case *c, struct mc_tally *tally)
+{
+    bool compare = run->limits.measured && c->size * c->batch >= MC_IO_BULK_LEN &&
+                   (c->op == MC_IO_PUT || c->op == MC_IO_GET || c->op == MC_IO_MIX);
+    double before = compare ? mc_limits_copy_now() : 0;
+    bool fine = mc_crew_run(run->options, &mc_io_job, c, tally);
+    double after = compare ? mc_limits_copy_now() : 0;
+
+    if (before > 0 && after > 0) {
+        tally->x_copy = tally->bytes_rate / ((before + after) / 2);
+    }
+    return fine;
+}
+
 /* False: there is no sense in further cases. */
 static bool run_case(struct run *run, struct mc_io_case *c)
 {
@@ -127,7 +142,7 @@ static bool run_case(struct run *run, struct mc_io_case *c)
 
     for (uint64_t i = 0; i < repeat; i++) {
         struct mc_tally *tally = &tallies[i];
-        bool fine = mc_crew_run(run->options, &mc_io_job, c, tally);
+        bool fine = run_once(run, c, tally);
 
         if (!fine && tally->errors == 0) {
             tally->errors = 1;

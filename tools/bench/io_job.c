@@ -316,6 +316,19 @@ static uint64_t held_max_of(const struct mc_worker *worker)
     return keys == 0 ? 1 : keys > BATCHES_MAX ? BATCHES_MAX : keys;
 }
 
+/* Put as many batches as are held, @p rounds times over. */
+static bool fill(struct mc_worker *worker, uint64_t rounds)
+{
+    struct state *s = worker->state;
+
+    while (s->next < rounds * s->held_max) {
+        if (!make_room(worker) || !do_put(worker, false)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool prepare(struct mc_worker *worker)
 {
     struct state *s = calloc(1, sizeof(*s));
@@ -328,15 +341,18 @@ static bool prepare(struct mc_worker *worker)
     }
     s->held_max = held_max_of(worker);
     switch (case_of(worker)->op) {
-    case MC_IO_PUT: /* so that puts go to space that was used before, as in a pool of some age */
+    case MC_IO_PUT: /* twice: the space of what was removed is taken last, and puts that are
+                     * measured go to space that was used before, as in a pool of some age */
+        if (!fill(worker, 2)) {
+            return false;
+        }
+        break;
     case MC_IO_GET:
     case MC_IO_MIX:
     case MC_IO_EXIST:
     case MC_IO_SIZE:
-        while (s->next < s->held_max) {
-            if (!do_put(worker, false)) {
-                return false;
-            }
+        if (!fill(worker, 1)) {
+            return false;
         }
         break;
     case MC_IO_MISS:

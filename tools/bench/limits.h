@@ -26,6 +26,13 @@ struct mc_limits {
     uint64_t polled_trip_p50_ns;       /* the same while both ends poll */
 };
 
+/**
+ * One thread's copy with its checksum as it goes at this moment: a machine that is shared gives its
+ * memory's width by turns, so a rate of copies is compared with what was measured beside it. Best
+ * of three passes over memory that stays allocated; 30 ms. 0: there is no memory.
+ */
+double mc_limits_copy_now(void);
+
 /** About three seconds. False: @p why says what the system refused. */
 bool mc_limits_measure(struct mc_limits *out, char *why, size_t why_len);
 

@@ -136,7 +136,8 @@ static const struct mc_command commands[] = {
      replay_args, true, mc_replay_run},
     {"io", "put and get in a loop, for each size and batch, every byte compared",
      "Each case runs for --time on --processes times --threads workers. Rates and latencies\n"
-     "count the time inside the calls; making and comparing data is outside. \"x stream\" is\n"
+     "count the time inside the calls; making and comparing data is outside. \"x copy\" is the\n"
+     "rate over one thread's copy with checksum, measured just before and after; \"x stream\" is\n"
      "the rate over that of a raw loopback TCP stream, \"x trip\" the median over a raw 1-byte\n"
      "TCP round trip between two processors whose ends sleep, both measured in the same run;\n"
      "\"x two\" is for a stream over two connections,\n"

@@ -85,7 +85,7 @@ void mc_report_head(const char *title, const struct mc_limits *limits)
     (void)printf("%-24s %9s %10s %12s %10s %10s %10s %9s", title, "calls", "keys/s", "rate", "p50",
                  "p99", "max", "CPU s/GiB");
     if (limits->measured) {
-        (void)printf(" %9s %9s %9s %9s", "x stream", "x two", "x trip", "x ask");
+        (void)printf(" %9s %9s %9s %9s %9s", "x copy", "x stream", "x two", "x trip", "x ask");
     }
     (void)printf("\n");
 }
@@ -126,6 +126,7 @@ void mc_report_line(const char *title, const struct mc_tally *tally, const struc
                  mc_text_time(p99, mc_histogram_at(h, 0.99)), mc_text_time(longest, h->max));
     print_ratio(tally->cpu_ns > 0 && tally->bytes > 0, cpu_per_gib(tally));
     if (limits->measured) {
+        print_ratio((shape & MC_LINE_BULK) != 0 && tally->x_copy > 0, tally->x_copy);
         print_ratio((shape & MC_LINE_BULK) != 0, tally->bytes_rate / limits->stream_rate);
         print_ratio((shape & MC_LINE_BULK) != 0, tally->bytes_rate / limits->stream2_rate);
         print_ratio((shape & MC_LINE_SINGLE) != 0,
@@ -182,8 +183,9 @@ json_t *mc_json_tally(const struct mc_tally *tally, const struct mc_limits *limi
                                   json_real(tally->bytes_rate / limits->stream_rate));
         (void)json_object_set_new(root, "x_tcp_stream2",
                                   json_real(tally->bytes_rate / limits->stream2_rate));
-        (void)json_object_set_new(root, "x_copy_xxh3",
-                                  json_real(tally->bytes_rate / limits->fused_rate));
+        if (tally->x_copy > 0) {
+            (void)json_object_set_new(root, "x_copy_xxh3", json_real(tally->x_copy));
+        }
         (void)json_object_set_new(root, "x_tcp_trip",
                                   json_real((double)p50 / (double)limits->trip_p50_ns));
     }

@@ -107,8 +107,21 @@ static int by_rate(const void *a, const void *b)
     return (x->items_rate > y->items_rate) - (x->items_rate < y->items_rate);
 }
 
+static int by_x_copy(const void *a, const void *b)
+{
+    const struct mc_tally *x = a;
+    const struct mc_tally *y = b;
+
+    return (x->x_copy > y->x_copy) - (x->x_copy < y->x_copy);
+}
+
 const struct mc_tally *mc_tally_median(struct mc_tally *tallies, uint64_t count)
 {
+    double x_copy;
+
+    qsort(tallies, count, sizeof(tallies[0]), by_x_copy);
+    x_copy = tallies[(count - 1) / 2].x_copy;
     qsort(tallies, count, sizeof(tallies[0]), by_rate);
+    tallies[(count - 1) / 2].x_copy = x_copy;
     return &tallies[(count - 1) / 2];
 }

@@ -16,6 +16,7 @@ struct mc_tally {
     uint64_t cpu_ns;                /* of the workers' threads, inside calls that move much */
     uint64_t daemons_cpu_ns;        /* of the processes in --pids, meanwhile; the same for all */
     double items_rate, bytes_rate;  /* per second of time inside calls; added up over workers */
+    double x_copy;                  /* bytes_rate over the copy limit beside it; 0: not known */
     char sentence[MC_SENTENCE_LEN]; /* about the first error or wrong value */
 };
 
@@ -31,7 +32,8 @@ void mc_tally_finish(struct mc_tally *tally);
 void mc_tally_merge(struct mc_tally *tally, const struct mc_tally *from);
 
 #define MC_REPEAT_MAX 99u /* runs of one case, as the option's */
-/** The one with the median rate; sorts them. @p count is at least 1. */
+/** The one with the median rate, and the median x_copy of all; sorts them. @p count is at least
+ * 1. */
 const struct mc_tally *mc_tally_median(struct mc_tally *tallies, uint64_t count);
 
 /** Check a value that was read; counts it as verified or wrong. */
