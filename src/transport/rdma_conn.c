@@ -246,6 +246,17 @@ static void end_refused(struct mc_list *list, const struct mc_extent_ref *ticket
     }
 }
 
+/* The segment is gone: nothing that is asked for on any path has a sense, and an answer to it that
+ * came later must not end requests that have not asked yet. */
+static void end_peer(struct mc_rdma_peer *peer, mooncake_err err, const char *detail)
+{
+    for (unsigned i = 0; i < peer->paths_count; i++) {
+        mc_rdma_path_drop(&peer->paths[i], MOONCAKE_OK);
+    }
+    (void)mc_err_set(err, "%s", detail);
+    mc_rdma_peer_end_all(peer, err);
+}
+
 /* The store's reason, as a sentence of ours. */
 static mooncake_err read_refusal(const struct mc_rdma_conn *conn,
                                  const struct mc_rdma_cm_event *event)
@@ -283,12 +294,11 @@ static void on_rejected(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event
     (void)snprintf(detail, sizeof(detail), "%s", mooncake_last_error());
     mc_log_info("rdma.refused", "path=%s segment=%s err=%s detail=\"%s\"", path->name, peer->name,
                 mooncake_err_name(err), detail);
-    mc_rdma_path_drop(path, MOONCAKE_OK);
     if (err == MOONCAKE_ENOSEGMENT) {
-        (void)mc_err_set(err, "%s", detail);
-        mc_rdma_peer_end_all(peer, err);
+        end_peer(peer, err, detail);
         return;
     }
+    mc_rdma_path_drop(path, MOONCAKE_OK);
     end_refused(&peer->waiting, &ticket, err, detail);
     end_refused(&peer->waiting_staged, &ticket, err, detail);
     end_refused(&peer->sent, &ticket, err, detail);

@@ -355,6 +355,20 @@ static void store__closes_every_connection_of_a_mount_that_goes(void **state)
     rdma_rig_get(rig, 0, LEN, 1);
 }
 
+static void store__that_has_no_such_segment_is_asked_on_no_other_path(void **state)
+{
+    struct rdma_rig *rig = *state;
+    struct mc_extent_ref extent = rig_extent(&rig->segment, 0, LEN, 0);
+
+    mc_mount_drop(rig->segment.mount.mount_id);
+    fake_mute_connects(1); /* one path is still asking when the other is told */
+    assert_int_equal(rig_do(&rig->engine, MC_RIGHT_WRITE, &extent, rig->out), MOONCAKE_ENOSEGMENT);
+    assert_int_equal(fake_qps_of(0) + fake_qps_of(1), 0);
+    rig_segment_serve(&rig->segment);
+    rdma_rig_put(rig, 0, LEN, 1);
+    rdma_rig_get(rig, 0, LEN, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +389,7 @@ int main(void)
         RDMA_RIG_TEST(read__that_loses_one_connection_after_the_other_is_given_up),
         RDMA_RIG_TEST(store__refuses_a_stranger_and_serves_the_next),
         RDMA_RIG_TEST(store__closes_every_connection_of_a_mount_that_goes),
+        RDMA_RIG_TEST(store__that_has_no_such_segment_is_asked_on_no_other_path),
     };
 
     return cmocka_run_group_tests_name("rdma faults", tests, NULL, NULL);
