@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/admin_impl.h"
+#include "wire/names.h"
 
 /* Keys in one answer: short work for the master, few round trips. */
 #define KEYS_PAGE 2048u
@@ -189,35 +190,6 @@ mooncake_err mooncake_admin_space(mooncake_client *client, bool recount, uint32_
     return err;
 }
 
-static const char *segment_state_name(uint32_t state)
-{
-    switch (state) {
-    case MC_SEGMENT_OK:
-        return "ok";
-    case MC_SEGMENT_DRAINING:
-        return "draining";
-    case MC_SEGMENT_SUSPECT:
-        return "suspect";
-    case MC_SEGMENT_GONE:
-        return "gone";
-    default: /* a newer master's */
-        return "unknown";
-    }
-}
-
-static const char *exclusion_name(uint32_t reason)
-{
-    static const char *const names[] = {
-        [MC_EXCLUDED_NOT] = "",
-        [MC_EXCLUDED_LEAVING] = "leaving",
-        [MC_EXCLUDED_DRAINED] = "drained",
-        [MC_EXCLUDED_REPORTED] = "unreachable",
-        [MC_EXCLUDED_LOST] = "lost",
-    };
-
-    return reason < MC_ARRAY_LEN(names) ? names[reason] : "unknown"; /* a newer master's */
-}
-
 /* A list that the master tells page by page. */
 struct pages {
     enum mc_method method; /* whose request is a mc_list_request */
@@ -259,7 +231,7 @@ static void hand_out_segment(const struct mc_segment_status *item, mooncake_segm
         .name = item->name,
         .host = item->host,
         .addresses = item->addresses,
-        .state = segment_state_name(item->state),
+        .state = mc_segment_state_name(item->state),
         .mount_id = item->mount_id,
         .client_id = item->client_id,
         .len = item->len,
@@ -274,7 +246,7 @@ static void hand_out_segment(const struct mc_segment_status *item, mooncake_segm
         .parked = item->parked,
         .next_lease_ms = item->next_lease_ms,
         .next_lease_bytes = item->next_lease_bytes,
-        .excluded = exclusion_name(item->reason),
+        .excluded = mc_exclusion_name(item->reason),
         .excluded_ms = item->reason_ms,
         .ping_age_ms = item->ping_age_ms,
     };
@@ -311,26 +283,12 @@ mooncake_err mooncake_admin_segments(mooncake_client *client, uint32_t timeout_m
     return ask_for_pages(client, timeout_ms, each != NULL, &pages);
 }
 
-static const char *role_name(uint32_t role)
-{
-    switch (role) {
-    case MC_ROLE_CLIENT:
-        return "client";
-    case MC_ROLE_STORE:
-        return "store";
-    case MC_ROLE_TOOL:
-        return "tool";
-    default: /* a newer master's */
-        return "unknown";
-    }
-}
-
 static void hand_out_client(const struct mc_client_status *item, mooncake_client_cb each, void *arg)
 {
     mooncake_client_status const status = {
         .host = item->host,
         .program = item->program,
-        .role = role_name(item->role),
+        .role = mc_role_name(item->role),
         .client_id = item->client_id,
         .ping_age_ms = item->ping_age_ms,
         .segments = item->segments,

@@ -4,16 +4,10 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "master/master_admin.h"
+#include "wire/names.h"
 
 /* Lines of one part: some microseconds each. */
 #define CLIENTS_PER_PART 64u
-
-static const char *role_name(uint32_t role)
-{
-    static const char *const names[] = {"", "client", "store", "tool"};
-
-    return role < MC_ARRAY_LEN(names) ? names[role] : "";
-}
 
 static json_t *client_json(const struct mc_client_status *client)
 {
@@ -21,7 +15,7 @@ static json_t *client_json(const struct mc_client_status *client)
 
     (void)snprintf(id, sizeof(id), "%016llx", (unsigned long long)client->client_id);
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I}", "client_id", id, "host", client->host,
-                     "program", client->program, "role", role_name(client->role), "segments",
+                     "program", client->program, "role", mc_role_name(client->role), "segments",
                      (int)client->segments, "ping_age_ms", (json_int_t)client->ping_age_ms);
 }
 

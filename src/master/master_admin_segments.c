@@ -6,16 +6,10 @@
 #include "base/mem.h"
 #include "base/option.h"
 #include "master/master_admin.h"
+#include "wire/names.h"
 
 /* Segments of one part of the detailed list: some microseconds each. */
 #define SEGMENTS_PER_PART 64u
-
-static const char *state_name(uint32_t state)
-{
-    static const char *const names[] = {"", "ok", "draining", "suspect", "gone"};
-
-    return state < MC_ARRAY_LEN(names) ? names[state] : "";
-}
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -46,13 +40,6 @@ void mc_page_all_segments(void *arg, const struct mc_admin_request *request,
 
 /* ---- details, in parts ---------------------------------------------------------------------- */
 
-static const char *exclusion_name(uint32_t reason)
-{
-    static const char *const names[] = {"", "leaving", "drained", "unreachable", "lost"};
-
-    return reason < MC_ARRAY_LEN(names) ? names[reason] : "";
-}
-
 /* What the C++ Mooncake does not tell: why it is full, and why nothing new is placed there. */
 static json_t *why_full_json(const struct mc_segment_status *s)
 {
@@ -63,7 +50,7 @@ static json_t *why_full_json(const struct mc_segment_status *s)
         "soft_pinned_bytes", (json_int_t)s->soft_pinned, "hard_pinned_bytes",
         (json_int_t)s->hard_pinned, "writing_bytes", (json_int_t)s->writing, "parked_bytes",
         (json_int_t)s->parked, "next_lease_ms", (json_int_t)s->next_lease_ms, "next_lease_bytes",
-        (json_int_t)s->next_lease_bytes, "excluded", exclusion_name(s->reason), "excluded_ms",
+        (json_int_t)s->next_lease_bytes, "excluded", mc_exclusion_name(s->reason), "excluded_ms",
         (json_int_t)s->reason_ms, "ping_age_ms", (json_int_t)s->ping_age_ms);
 }
 
@@ -74,15 +61,15 @@ static json_t *segment_json(const struct mc_segment_status *segment)
 
     (void)snprintf(mount_id, sizeof(mount_id), "%016llx", (unsigned long long)segment->mount_id);
     (void)snprintf(client_id, sizeof(client_id), "%016llx", (unsigned long long)segment->client_id);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s%, s:s, s:I, s:I, s:f, s:o}",
-                     "segment_name", segment->name, "segment_id", mount_id, "client_id", client_id,
-                     "base_address", (json_int_t)0, "size_bytes", (json_int_t)segment->len,
-                     "size_human", mc_format_size(segment->len, size, sizeof(size)), "te_endpoint",
-                     segment->addresses, "protocol", segment->addresses,
-                     strcspn(segment->addresses, ":"), "status", state_name(segment->state),
-                     "allocator_used_bytes", (json_int_t)segment->used, "allocator_capacity_bytes",
-                     (json_int_t)segment->len, "allocator_usage_percent", percent, "why_full",
-                     why_full_json(segment));
+    return json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s%, s:s, s:I, s:I, s:f, s:o}", "segment_name",
+        segment->name, "segment_id", mount_id, "client_id", client_id, "base_address",
+        (json_int_t)0, "size_bytes", (json_int_t)segment->len, "size_human",
+        mc_format_size(segment->len, size, sizeof(size)), "te_endpoint", segment->addresses,
+        "protocol", segment->addresses, strcspn(segment->addresses, ":"), "status",
+        mc_segment_state_name(segment->state), "allocator_used_bytes", (json_int_t)segment->used,
+        "allocator_capacity_bytes", (json_int_t)segment->len, "allocator_usage_percent", percent,
+        "why_full", why_full_json(segment));
 }
 
 static mooncake_err next_details(struct mc_core *core, struct mc_arena *arena, uint64_t *cursor,
@@ -123,10 +110,10 @@ static void print_use(struct mc_admin_reply *reply, const struct mc_segment_stat
 
 static void print_status(struct mc_admin_reply *reply, const struct mc_segment_status *segment)
 {
-    mc_page_json(reply,
-                 json_pack("{s:b, s:s, s:i, s:s, s:i, s:s}", "success", 1, "segment", segment->name,
-                           "status", (int)segment->state, "status_name", state_name(segment->state),
-                           "error_code", 0, "error_message", ""));
+    mc_page_json(reply, json_pack("{s:b, s:s, s:i, s:s, s:i, s:s}", "success", 1, "segment",
+                                  segment->name, "status", (int)segment->state, "status_name",
+                                  mc_segment_state_name(segment->state), "error_code", 0,
+                                  "error_message", ""));
 }
 
 static void answer_one(struct mc_master *master, const struct mc_admin_request *request,

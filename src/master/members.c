@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "wire/names.h"
 
 static bool match_id(const void *element, const void *key, size_t key_len)
 {
@@ -89,11 +90,8 @@ static mooncake_err member_create(struct mc_members *members, const struct mc_me
     mc_list_add_tail(&members->by_ping, &member->node);
     MC_GAUGE(members->env, members, 1);
     mc_log_info("member.joined", "client=%016llx role=%s host=%s program=%s",
-                (unsigned long long)member->client_id,
-                member->role == MC_ROLE_STORE  ? "store"
-                : member->role == MC_ROLE_TOOL ? "tool"
-                                               : "client",
-                member->host, member->program);
+                (unsigned long long)member->client_id, mc_role_name(member->role), member->host,
+                member->program);
     *out = member;
     return MOONCAKE_OK;
 }

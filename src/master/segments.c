@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "wire/names.h"
 
 /* Segments are few; the tables start small. */
 #define TABLE_HINT 64u
@@ -235,22 +236,6 @@ free_segment:
     return err;
 }
 
-/* As mooncakectl shows it. */
-static const char *state_name(enum mc_segment_state state)
-{
-    switch (state) {
-    case MC_SEGMENT_OK:
-        return "ok";
-    case MC_SEGMENT_DRAINING:
-        return "draining";
-    case MC_SEGMENT_SUSPECT:
-        return "suspect";
-    case MC_SEGMENT_GONE:
-        return "gone";
-    }
-    return "";
-}
-
 void mc_segments_set_state(struct mc_segments *segments, struct mc_segment *segment,
                            enum mc_segment_state state)
 {
@@ -269,7 +254,7 @@ void mc_segments_set_state(struct mc_segments *segments, struct mc_segment *segm
         MC_COUNT(segments->env, suspected, 1);
     }
     mc_log_info("segment.state", "segment=%s mount=%016llx state=%s", segment->name,
-                (unsigned long long)segment->mount_id, state_name(state));
+                (unsigned long long)segment->mount_id, mc_segment_state_name(state));
 }
 
 void mc_segments_set_gone(struct mc_segments *segments, struct mc_segment *segment)

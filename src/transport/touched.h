@@ -1,8 +1,8 @@
 /*
  * The page table of a mapping, filled by the stretch before its bytes are used. To touch fresh
- * memory page by page is a fault for each 4 KiB, which takes longer than to copy them; asked for by
- * the stretch it takes a tenth. Which stretches have been asked for is remembered, so that the
- * question is one look at a bit afterwards. Thread-safe.
+ * memory page by page is a fault for each 4 KiB, which takes longer than to copy them; what asking
+ * by the stretch saves is in docs/rationale.md. Which stretches have been asked for is remembered,
+ * so that the question is one look at a bit afterwards. Thread-safe.
  */
 #ifndef MC_TRANSPORT_TOUCHED_H
 #define MC_TRANSPORT_TOUCHED_H
