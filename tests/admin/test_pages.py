@@ -11,9 +11,9 @@ import subprocess
 import sys
 import tempfile
 
-from wait import wait_for
 from web import BIN, ROOT, families, metrics
 from pool import Pool
+from wait import wait_for
 
 
 PAIRS = """put_start put_end put_revoke get_replica_list get_replica_list_by_regex exist_key remove

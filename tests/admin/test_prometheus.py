@@ -17,9 +17,9 @@ import threading
 import time
 import urllib.parse
 
-from wait import wait_for
 from web import BIN, fetch, metrics
 from pool import Pool, die_with_parent
+from wait import wait_for
 
 WAIT_SECONDS = 90
 SKIPPED = 77

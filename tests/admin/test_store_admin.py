@@ -9,9 +9,9 @@ import re
 import subprocess
 import sys
 
-from wait import wait_for
 from web import BIN, fetch, metrics
 from pool import Pool
+from wait import wait_for
 
 
 

@@ -12,10 +12,10 @@ import subprocess
 import sys
 import urllib.request
 
-from browser import SKIPPED, Browser, missing
-from wait import wait_for
 from web import BIN, fetch, metrics
+from browser import SKIPPED, Browser, missing
 from pool import Pool, die_with_parent
+from wait import wait_for
 
 BAD_KEY = "<script>window.bad = 1</script><img src=x onerror='window.bad = 2'>&amp;\"'"
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}

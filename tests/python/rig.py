@@ -3,10 +3,10 @@
 import ctypes
 import os
 import signal
-import time
 import unittest
 
 from pool import Pool
+from wait import wait_for
 
 from mooncake.store import MooncakeDistributedStore
 
@@ -22,19 +22,31 @@ def open_store(pool, segment=0, hostname="localhost"):
     return store
 
 
+def states(pid, tasks):
+    """Of threads of a process, as the kernel shows them: {"S"}: all sleep."""
+    found = set()
+    for task in tasks:
+        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as stat:
+            found.add(stat.read().rpartition(")")[2].split()[0])
+    return found
+
+
+def unread(port):
+    """Bytes that have come to a TCP port of this host and that nobody has taken yet."""
+    total = 0
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        for line in file.readlines()[1:]:
+            _, local, _, state, queues = line.split()[:5]
+            if int(local.rpartition(":")[2], 16) == port and state == "01":  # established
+                total += int(queues.rpartition(":")[2], 16)
+    return total
+
+
 def freeze(pid):
     """Stop a process, and return when each of its threads has stopped."""
     os.kill(pid, signal.SIGSTOP)
-    deadline = time.monotonic() + 10
-    while True:
-        states = set()
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as stat:
-                states.add(stat.read().rpartition(")")[2].split()[0])
-        if states == {"T"}:
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"process {pid} does not stop: {states}")
+    wait_for(f"process {pid} has stopped",
+             lambda: states(pid, os.listdir(f"/proc/{pid}/task")) == {"T"}, 10)
 
 
 class Memory:

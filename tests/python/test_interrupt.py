@@ -9,9 +9,10 @@ import threading
 import time
 import unittest
 
-from rig import PROGRAMS, Memory, freeze, open_store
+from rig import PROGRAMS, Memory, freeze, open_store, states, unread
 
 from pool import Pool, die_with_parent
+from wait import wait_for
 
 from mooncake.store import MooncakeDistributedStore
 
@@ -20,7 +21,7 @@ SOON = 5.0  # seconds, far below a call's deadline of 30; without load it takes 
 
 
 BLOCKED = """
-import os, sys, threading, time
+import os, signal, sys, threading
 from mooncake.store import MooncakeDistributedStore
 store = MooncakeDistributedStore()
 assert store.setup("localhost", "", 16 << 20, 0, "tcp", "", sys.argv[1]) == 0
@@ -30,28 +31,11 @@ sys.stdin.readline()
 threads = [threading.Thread(target=store.get, args=("k",)) for _ in range(others)]
 for thread in threads:
     thread.start()
-waiting = [thread.native_id for thread in threads] + [os.getpid()] * main
-
-def asleep(task):
-    try:
-        with open(f"/proc/self/task/{task}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "S"
-    except FileNotFoundError:
-        print("a call has ended by itself", flush=True)
-        os._exit(1)
-
-def tell():
-    while not all(asleep(task) for task in waiting):
-        time.sleep(0.01)
-    time.sleep(0.2)  # it is the waiting that is tried, not the beginning
-    print("blocked", flush=True)
-
-teller = threading.Thread(target=tell)
-teller.start()
+print(os.getpid(), *(thread.native_id for thread in threads), flush=True)
 if main:
     store.get("k")
 while True:
-    time.sleep(60)
+    signal.pause()
 """
 
 
@@ -62,20 +46,26 @@ class Interrupts(unittest.TestCase):
         self.pool = Pool(PROGRAMS)
         self.addCleanup(self.pool.close)
         self.frozen = self.pool.add_store("64MiB", "--shm=off")
-        self.frozen.ports()
+        self.store_port = self.frozen.ports()["data_port"]
         self.store = open_store(self.pool)
         self.addCleanup(self.store.close)
 
-    def press(self, call):
-        """SIGINT to this process once @call waits; seconds from then until it has raised."""
-        main, over, pressed = threading.get_native_id(), threading.Event(), []
+    def master_port(self):
+        return self.pool.master.ports()["rpc_port"]
+
+    def press(self, call, port):
+        """SIGINT to this process once @call has asked @port, where nobody answers; seconds from
+        then until it has raised."""
+        before = unread(port)
+        return self.press_when(call, lambda: unread(port) > before)
+
+    def press_when(self, call, waits):
+        """The same, once @waits is true. It is the waiting that is tried, not the beginning."""
+        over, pressed = threading.Event(), []
 
         def wait_and_press():
-            while not over.wait(0.01):  # until the main thread sleeps in the call
-                with open(f"/proc/self/task/{main}/stat", encoding="ascii") as file:
-                    if file.read().rpartition(")")[2].split()[0] == "S":
-                        break
-            if not over.wait(0.2):  # not at the beginning: it is the waiting that is tried
+            wait_for("the call waits", lambda: over.is_set() or waits(), 30)
+            if not over.is_set():
                 pressed.append(time.monotonic())
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -90,11 +80,19 @@ class Interrupts(unittest.TestCase):
             thread.join()
         return time.monotonic() - pressed[0]
 
+    def get_elsewhere(self, values):
+        """A thread that waits for the frozen store already; its value goes to @values."""
+        before = unread(self.store_port)
+        thread = threading.Thread(target=lambda: values.append(self.store.get("k")))
+        thread.start()
+        wait_for("the thread waits", lambda: unread(self.store_port) > before)
+        return thread
+
     def check_quiet(self, call, memory):
         """@call is ended, and the bytes of @memory stay as they are then."""
         freeze(self.frozen.process.pid)
         try:
-            seconds = self.press(call)
+            seconds = self.press(call, self.store_port)
             self.assertLess(seconds, SOON)
             print(f"KeyboardInterrupt after {seconds * 1e3:.0f} ms")
             before = bytes(memory)
@@ -120,7 +118,8 @@ class Interrupts(unittest.TestCase):
 
     def test_a_put_to_a_frozen_store_leaves_no_half_value(self):
         freeze(self.frozen.process.pid)
-        self.assertLess(self.press(lambda: self.store.put("p", bytes(8 * MIB))), SOON)
+        self.assertLess(self.press(lambda: self.store.put("p", bytes(8 * MIB)),
+                                   self.store_port), SOON)
         os.kill(self.frozen.process.pid, signal.SIGCONT)
         self.assertIn(self.store.get("p"), (b"", bytes(8 * MIB)))
         self.assertEqual(self.store.put("q", b"v"), 0)
@@ -128,9 +127,10 @@ class Interrupts(unittest.TestCase):
     def test_a_setup_with_a_master_that_says_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as mute:
             store = MooncakeDistributedStore()
-            address = f"127.0.0.1:{mute.getsockname()[1]}"
+            port = mute.getsockname()[1]
+            address = f"127.0.0.1:{port}"
             self.assertLess(self.press(
-                lambda: store.setup("localhost", "", 0, 0, "tcp", "", address)), SOON)
+                lambda: store.setup("localhost", "", 0, 0, "tcp", "", address), port), SOON)
         self.assertEqual(store.setup("localhost", "", 0, 0, "tcp", "", self.pool.address), 0)
         store.close()
 
@@ -138,9 +138,8 @@ class Interrupts(unittest.TestCase):
         self.assertEqual(self.store.put("k", b"v" * MIB), 0)
         freeze(self.frozen.process.pid)
         values = []
-        thread = threading.Thread(target=lambda: values.append(self.store.get("k")))
-        thread.start()
-        self.assertLess(self.press(lambda: self.store.get("k")), SOON)
+        thread = self.get_elsewhere(values)
+        self.assertLess(self.press(lambda: self.store.get("k"), self.store_port), SOON)
         self.assertTrue(thread.is_alive())
         os.kill(self.frozen.process.pid, signal.SIGCONT)
         thread.join()
@@ -150,9 +149,9 @@ class Interrupts(unittest.TestCase):
         self.assertEqual(self.store.put("k", b"v" * MIB), 0)
         freeze(self.frozen.process.pid)
         values = []
-        thread = threading.Thread(target=lambda: values.append(self.store.get("k")))
-        thread.start()
-        self.assertLess(self.press(self.store.close), SOON)
+        thread = self.get_elsewhere(values)
+        self.assertLess(self.press_when(self.store.close,
+                                        lambda: self.store.health_check() == 1), SOON)
         self.assertTrue(thread.is_alive())
         self.assertEqual(self.store.health_check(), 1)
         os.kill(self.frozen.process.pid, signal.SIGCONT)
@@ -163,7 +162,7 @@ class Interrupts(unittest.TestCase):
     def test_a_close_with_a_master_that_says_nothing(self):
         store = open_store(self.pool, 16 * MIB)
         freeze(self.pool.master.process.pid)
-        self.assertLess(self.press(store.close), SOON)
+        self.assertLess(self.press(store.close, self.master_port()), SOON)
         os.kill(self.pool.master.process.pid, signal.SIGCONT)
         self.assertEqual(store.health_check(), 1)
 
@@ -179,9 +178,13 @@ class Interrupts(unittest.TestCase):
             self.addCleanup(process.kill)
             self.assertEqual(process.stdout.readline(), "set up\n")
             freeze(self.pool.master.process.pid)
+            before = unread(self.master_port())
             process.stdin.write("go\n")
             process.stdin.flush()
-            self.assertEqual(process.stdout.readline(), "blocked\n")
+            tasks = process.stdout.readline().split()
+            self.assertEqual(len(tasks), 1 + others)
+            wait_for("all calls wait", lambda: unread(self.master_port()) > before and
+                     states(process.pid, tasks) == {"S"})
             begin = time.monotonic()
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(60), -signal.SIGTERM)
@@ -201,7 +204,7 @@ class Interrupts(unittest.TestCase):
 
         old = signal.signal(signal.SIGINT, handler)
         self.addCleanup(signal.signal, signal.SIGINT, old)
-        self.assertLess(self.press(lambda: self.store.get("k")), 3 * SOON)
+        self.assertLess(self.press(lambda: self.store.get("k"), self.store_port), 3 * SOON)
         self.assertEqual(ran, [0])
 
 

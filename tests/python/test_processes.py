@@ -52,7 +52,7 @@ for event in begun:
 print("busy", flush=True)
 """
 
-WAIT = "\nimport time\nwhile True: time.sleep(60)\n"
+WAIT = "\nimport signal\nwhile True: signal.pause()\n"
 
 
 class Processes(unittest.TestCase):

@@ -14,6 +14,7 @@ import urllib.request
 from rig import PROGRAMS, Memory, open_store
 
 from pool import Pool, die_with_parent
+from wait import wait_for
 
 from mooncake.store import MooncakeDistributedStore
 
@@ -94,11 +95,8 @@ class Server:
                      for name in ("pools", "pool_bytes"))
 
     def await_pools(self, wanted):
-        deadline = time.monotonic() + 20
-        while self.pools() != wanted:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"pools: {self.pools()}, not {wanted}")
-            time.sleep(0.02)
+        wait_for(f"pools are {wanted}", lambda: self.pools() == wanted, 20,
+                 tell=lambda: str(self.pools()))
 
 
 def thin(server, pool_size=4 * MiB):
@@ -317,10 +315,8 @@ class Thin(unittest.TestCase):
             cycle()
         server.await_pools((0, 0))
         self.assertEqual(census(), here)
-        deadline = time.monotonic() + 20
-        while census(server.pid) != there and time.monotonic() < deadline:
-            server.await_pools((0, 0))
-        self.assertEqual(census(server.pid), there)
+        wait_for(f"the server has {there} again", lambda: census(server.pid) == there, 20,
+                 tell=lambda: str(census(server.pid)))
 
     def test_nonsense_at_the_port_does_no_harm(self):
         server = self.serve()

@@ -11,6 +11,7 @@ import unittest
 from rig import PROGRAMS, Memory, PoolTest, freeze, open_store
 
 from pool import Pool
+from wait import wait_for
 
 MIB = 1 << 20
 NO_SPACE, LEASED, EXPIRED, UNAVAILABLE = -200, -706, -707, -1010
@@ -187,9 +188,7 @@ class InPlace(PoolTest):
                 self.assertEqual(store.remove("k"), LEASED)
             self.assertEqual(handle.check(), 0)
             freeze(pool.master.process.pid)
-            deadline = time.monotonic() + 30
-            while handle.check() == 0 and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_for("the lease has ended", lambda: handle.check() != 0, 30)
             self.assertEqual(handle.check(), EXPIRED)
             memory = Memory(8)
             self.assertEqual(store.batch_get_into_multi_buffer_ranges(

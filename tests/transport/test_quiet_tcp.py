@@ -10,11 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from pool import Pool  # noqa: E402
+from wait import wait_for  # noqa: E402
 
 OF_RDMA = re.compile(r"infiniband|libibverbs|librdmacm|rdma_cm|libmlx5|librxe")
 SECONDS = 120
@@ -37,11 +37,9 @@ def read(trace):
 
 def paths_of_rdma(trace, pid):
     """Of a process that has ended; strace ends a little later."""
-    deadline = time.monotonic() + SECONDS
-    while not re.search(rf"^{pid} +\+\+\+ (exited|killed)", read(trace), re.M):
-        if time.monotonic() > deadline:
-            raise RuntimeError("the trace has no end:\n" + read(trace)[-2000:])
-        time.sleep(0.02)
+    wait_for("the trace has its end",
+             lambda: re.search(rf"^{pid} +\+\+\+ (exited|killed)", read(trace), re.M), SECONDS,
+             tell=lambda: read(trace)[-2000:])
     return [line for line in read(trace).split("\n") if OF_RDMA.search(line)]
 
 

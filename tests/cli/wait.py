@@ -1,4 +1,4 @@
-"""Waiting for what can be asked for, in tests of admin pages."""
+"""Waiting for what can be asked for: of a page, a file, the kernel."""
 
 import time
 
