@@ -22,6 +22,19 @@ def open_store(pool, segment=0, hostname="localhost"):
     return store
 
 
+def census(pid="self"):
+    """Descriptors and threads of a process."""
+    return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
+
+
+def await_no_more(before, pid="self"):
+    """Wait until a process has no more of anything than in @before. It may have less: a count can
+    meet a connection that is just being closed, and nobody tells when it is gone."""
+    wait_for(f"process {pid} has no more descriptors and threads than {before}",
+             lambda: all(now <= then for now, then in zip(census(pid), before)), 20,
+             tell=lambda: str(census(pid)))
+
+
 def states(pid, tasks):
     """Of threads of a process, as the kernel shows them: {"S"}: all sleep."""
     found = set()

@@ -6,7 +6,7 @@ import sys
 import tracemalloc
 import unittest
 
-from rig import Memory, PoolTest, open_store
+from rig import Memory, PoolTest, await_no_more, census, open_store
 
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 
@@ -18,10 +18,6 @@ SMALLEST_OBJECT = 32  # one of these left behind in each round is found
 def resident_bytes():
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-
-def census():
-    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
 
 
 class Leaks(PoolTest):
@@ -145,7 +141,7 @@ class Leaks(PoolTest):
         gc.collect()
         grown = resident_bytes() - begin
         print(f"{CYCLES} cycles: {grown >> 10} KiB more")
-        self.assertEqual(census(), counts)
+        await_no_more(counts)
         self.assertLess(grown, 12 << 20)
         self.assertEqual([sys.getrefcount(thing) for thing in watched], before)
         self.assertEqual(set(references), {references[0]})

@@ -11,7 +11,7 @@ import time
 import unittest
 import urllib.request
 
-from rig import PROGRAMS, Memory, open_store
+from rig import PROGRAMS, Memory, await_no_more, census, open_store
 
 from pool import Pool, die_with_parent
 from wait import wait_for
@@ -61,10 +61,6 @@ store = MooncakeDistributedStore()
 assert store.setup_dummy(1 << 20, 0, sys.argv[1]) == -1
 assert store.setup_dummy(0, 0, sys.argv[1]) == 0
 """
-
-
-def census(pid="self"):
-    return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
 
 
 class Server:
@@ -314,9 +310,8 @@ class Thin(unittest.TestCase):
         for _ in range(CYCLES):
             cycle()
         server.await_pools((0, 0))
-        self.assertEqual(census(), here)
-        wait_for(f"the server has {there} again", lambda: census(server.pid) == there, 20,
-                 tell=lambda: str(census(server.pid)))
+        await_no_more(here)
+        await_no_more(there, server.pid)
 
     def test_nonsense_at_the_port_does_no_harm(self):
         server = self.serve()
