@@ -74,7 +74,7 @@ function(mc_test name)
   endforeach()
   add_test(NAME ${name} COMMAND test_${name})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 300) # far beyond any wait of a test, and those are for broken programs
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
   if(MC_SANITIZE MATCHES "thread")

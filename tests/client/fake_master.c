@@ -11,10 +11,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "client/fake_objects.h"
+#include "held_port.h"
 #include "io/loop.h"
 #include "rpc/rpc_server.h"
 
@@ -30,6 +32,7 @@ struct fake_master {
     struct mc_loop *loop;
     struct mc_rpc_server *server;
     uint16_t port;
+    int held_fd; /* keeps the port while the server is closed */
     char address[32];
 
     pthread_mutex_t lock; /* everything below: the tests ask from their thread */
@@ -190,7 +193,6 @@ static void open_server(struct fake_master *fake)
     (void)snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned)fake->port);
     assert_int_equal(mc_rpc_server_open(fake->loop, address, &server_ops, fake, &fake->server),
                      MOONCAKE_OK);
-    fake->port = mc_rpc_server_port(fake->server);
 }
 
 /* Connections go first, so that the answers to what was kept go nowhere. */
@@ -221,6 +223,7 @@ struct fake_master *fake_master_start(void)
     fake_pool_init(&fake->pool);
     assert_int_equal(mc_loop_create(0, &fake->loop), MOONCAKE_OK);
     mc_loop_adopt(fake->loop);
+    fake->held_fd = held_port_open(&fake->port);
     open_server(fake);
     (void)snprintf(fake->address, sizeof(fake->address), "127.0.0.1:%u", (unsigned)fake->port);
     assert_int_equal(mc_loop_start(fake->loop, "fake-master"), MOONCAKE_OK);
@@ -233,6 +236,7 @@ void fake_master_stop(struct fake_master *fake)
     mc_loop_stop(fake->loop);
     mc_loop_adopt(fake->loop);
     mc_loop_destroy(&fake->loop);
+    (void)close(fake->held_fd);
     fake_pool_fini(&fake->pool);
     (void)pthread_mutex_destroy(&fake->lock);
     mc_free(fake);
@@ -294,7 +298,7 @@ void fake_master_unlock_pool(struct fake_master *fake)
 
 bool fake_wait(bool (*holds)(void *arg), void *arg)
 {
-    uint64_t deadline_ns = mc_deadline_ns(mc_monotonic_ns(), 10000);
+    uint64_t deadline_ns = mc_deadline_ns(mc_monotonic_ns(), 60000);
 
     while (!holds(arg)) {
         if (mc_monotonic_ns() >= deadline_ns) {

@@ -103,7 +103,7 @@ static void open__that_hears_nothing_ends_by_its_deadline(void **state)
     fake_master_rule(rig->master, MC_METHOD_MOUNT, FAKE_SILENT, 100, MOONCAKE_OK);
     assert_int_equal(open_named(rig, "here:2", 300, &client), MOONCAKE_ETIMEDOUT);
     assert_null(client);
-    assert_true(rig_ms_since(start_ns) < 4000);
+    assert_true(rig_ms_since(start_ns) < 20000);
 }
 
 /* ---- being forgotten --------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ static void close__ends_although_the_master_is_down(void **state)
     rig_close_lender(rig, 0);
     mooncake_client_close(rig->client);
     rig->client = NULL;
-    assert_true(rig_ms_since(start_ns) < 8000);
+    assert_true(rig_ms_since(start_ns) < 30000);
 }
 
 int main(void)

@@ -12,8 +12,8 @@
 #include "io/admin_http.h"
 
 /* How long a request waits for the loop: longer than any test, or as short as one can wait. */
-#define TIMEOUT_MS 20000u
-#define HASTY_MS 300u
+#define TIMEOUT_MS 60000u
+#define HASTY_MS 1000u
 #define STREAM_PARTS 200
 #define PART_LEN 20000
 

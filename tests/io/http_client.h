@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 
-#define HTTP_WAIT_MS 20000
+#define HTTP_WAIT_MS 60000
 
 /* A connected socket; -1 if the server does not take it. */
 static inline int http_connect(uint16_t port)

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "io/loop.h"
 
-#define WAIT_NS (20 * MC_NS_PER_S)
+#define WAIT_NS (60 * MC_NS_PER_S)
 
 static inline uint64_t in_ms(uint64_t ms)
 {

@@ -380,10 +380,10 @@ static void turn_until_stuck(void)
 
     do {
         before = atomic_load(&f.parts);
-        for (int i = 0; i < 3000; i++) {
+        for (int i = 0; i < 100; i++) {
             assert_true(mc_monotonic_ns() < deadline_ns);
             mc_loop_run_ready(f.loop);
-            (void)sched_yield();
+            (void)poll(NULL, 0, 1); /* the server's own thread needs the processor */
         }
     } while (atomic_load(&f.parts) < 10 || atomic_load(&f.parts) != before);
 }

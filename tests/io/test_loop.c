@@ -27,7 +27,7 @@ static void loop__run_until_ends_at_its_deadline_and_not_before(void **state)
 
         assert_int_equal(mc_loop_run_until(loop, &never, deadline_ns), MOONCAKE_ETIMEDOUT);
         assert_true(mc_monotonic_ns() >= deadline_ns);
-        assert_true(mc_monotonic_ns() < deadline_ns + MC_NS_PER_S);
+        assert_true(mc_monotonic_ns() < deadline_ns + 10 * MC_NS_PER_S);
     }
     close_loop(loop);
 }
@@ -104,7 +104,7 @@ static pid_t crowd_this_core(void)
     assert_true(pid >= 0);
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)alarm(20);
+        (void)alarm(60);
         for (;;) {
         }
     }
@@ -255,7 +255,7 @@ static void loop__destroy_runs_posts_that_wait(void **state)
 static void *post_when_asleep(void *arg)
 {
     struct note *note = arg;
-    const uint64_t end_ns = mc_monotonic_ns() + WAIT_NS / 2;
+    const uint64_t end_ns = mc_monotonic_ns() + WAIT_NS / 4;
 
     while (mc_loop_stats(note->loop).sleeps == note->number && mc_monotonic_ns() < end_ns) {
         (void)sched_yield();
@@ -279,7 +279,7 @@ static void loop__post_of_another_thread_wakes_a_sleeping_loop(void **state)
         assert_int_equal(pthread_create(&thread, NULL, post_when_asleep, &note), 0);
         run_until(loop, &note.ran);
         assert_true(note.on_owner);
-        assert_true(mc_monotonic_ns() - start_ns < 5 * MC_NS_PER_S);
+        assert_true(mc_monotonic_ns() - start_ns < WAIT_NS / 2);
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_true(mc_loop_stats(loop).sleeps > note.number);
     }

@@ -36,6 +36,7 @@ static uint64_t of(const struct mc_spent *spent, enum mc_spent_kind kind)
 
 static void spent__time_goes_to_the_kind_that_was_said(void **state)
 {
+    uint64_t begin_ns, middle_ns, end_ns, frames_ns, table_ns;
     struct mc_spent spent;
     enum mc_spent_kind was;
 
@@ -43,18 +44,22 @@ static void spent__time_goes_to_the_kind_that_was_said(void **state)
     mc_spent_init(&spent, 1);
     mc_spent_turn_begin(&spent);
     assert_true(spent.timing);
+    begin_ns = cpu_ns();
     was = mc_spend(&spent, MC_SPENT_FRAMES);
     assert_int_equal(was, MC_SPENT_LOOP);
-    (void)burn(2 * MC_NS_PER_MS);
+    frames_ns = burn(2 * MC_NS_PER_MS);
+    middle_ns = cpu_ns();
     was = mc_spend(&spent, MC_SPENT_TABLE);
     assert_int_equal(was, MC_SPENT_FRAMES);
-    (void)burn(8 * MC_NS_PER_MS);
+    table_ns = burn(8 * MC_NS_PER_MS);
     (void)mc_spend(&spent, was);
+    end_ns = cpu_ns();
     (void)mc_spend(&spent, MC_SPENT_LOOP);
     mc_spent_turn_end(&spent);
     assert_false(spent.timing);
-    assert_in_range(of(&spent, MC_SPENT_FRAMES), 1 * MC_NS_PER_MS, 4 * MC_NS_PER_MS);
-    assert_in_range(of(&spent, MC_SPENT_TABLE), 6 * MC_NS_PER_MS, 16 * MC_NS_PER_MS);
+    /* Not by 2 and 8 ms: where a machine is shared, the clock of a thread jumps. */
+    assert_in_range(of(&spent, MC_SPENT_FRAMES), frames_ns / 2, cpu_ns() - begin_ns - table_ns);
+    assert_in_range(of(&spent, MC_SPENT_TABLE), table_ns / 2, end_ns - middle_ns);
     assert_int_equal(of(&spent, MC_SPENT_CODEC), 0);
 }
 
@@ -74,21 +79,29 @@ static void spent__nothing_is_counted_when_it_is_off(void **state)
 static void spent__samples_stand_for_all_turns(void **state)
 {
     struct mc_spent spent;
-    uint64_t burnt_ns = 0;
+    uint64_t least_ns = 0, most_ns = 0; /* of the turns that are timed */
     unsigned timed = 0;
 
     (void)state;
     mc_spent_init(&spent, 8);
     for (unsigned i = 0; i < 1600; i++) {
+        uint64_t begin_ns = cpu_ns(), burnt_ns;
+        bool timing;
+
         mc_spent_turn_begin(&spent);
-        timed += spent.timing ? 1 : 0;
+        timing = spent.timing;
         (void)mc_spend(&spent, MC_SPENT_TABLE);
-        burnt_ns += burn(30 * MC_NS_PER_US);
+        burnt_ns = burn(30 * MC_NS_PER_US);
         (void)mc_spend(&spent, MC_SPENT_LOOP);
         mc_spent_turn_end(&spent);
+        if (timing) {
+            timed++;
+            least_ns += burnt_ns;
+            most_ns += cpu_ns() - begin_ns;
+        }
     }
     assert_in_range(timed, 100, 400);
-    assert_in_range(of(&spent, MC_SPENT_TABLE), burnt_ns / 2, burnt_ns * 2);
+    assert_in_range(of(&spent, MC_SPENT_TABLE), 8 * least_ns / 2, 8 * most_ns);
 }
 
 int main(void)

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "rpc/frame.h"
 
-#define WAIT_MS 20000u
+#define WAIT_MS 60000u
 #define ARGS_MAX 16u
 
 /* ---- process --------------------------------------------------------------------------------- */

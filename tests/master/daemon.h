@@ -61,7 +61,7 @@ mooncake_err daemon_exist(struct daemon *d, const char *key);
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* A blocking connection to @p port; reads time out after 20 s. */
+/* A blocking connection to @p port; reads time out after 60 s. */
 int daemon_connect(uint16_t port);
 void daemon_send(int fd, const void *bytes, size_t len);
 /* A frame with @p body; @p body_len is what the header says, @p sent_len what follows it. */

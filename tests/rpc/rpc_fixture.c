@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "held_port.h"
 
 static mooncake_err server_hello(void *arg, struct mc_rpc_conn *conn, const uint8_t *body,
                                  size_t body_len, struct mc_buf *out)
@@ -106,10 +107,15 @@ void fixture_open_client(struct fixture *f, const char *address)
 
 void fixture_init(struct fixture *f)
 {
+    char address[32];
+    uint16_t port;
+
     memset(f, 0, sizeof(*f));
     assert_int_equal(mc_mem_live_count(), 0);
     assert_int_equal(mc_loop_create(0, &f->loop), MOONCAKE_OK);
-    fixture_open_server(f, "127.0.0.1:0");
+    f->held_fd = held_port_open(&port);
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    fixture_open_server(f, address);
     fixture_open_client(f, f->address);
 }
 
@@ -117,6 +123,7 @@ void fixture_fini(struct fixture *f)
 {
     mc_rpc_client_destroy(&f->client);
     mc_rpc_server_close(&f->server);
+    (void)close(f->held_fd);
     mc_loop_destroy(&f->loop);
     assert_int_equal(mc_mem_live_count(), 0);
 }

@@ -19,7 +19,7 @@
 #include "rpc/rpc_client.h"
 #include "rpc/rpc_server.h"
 
-#define WAIT_NS (20 * MC_NS_PER_S)
+#define WAIT_NS (60 * MC_NS_PER_S)
 
 enum fixture_method {
     FIXTURE_HELLO = 1,
@@ -37,6 +37,7 @@ struct fixture {
     struct mc_rpc_server *server;
     struct mc_rpc_client *client;
     char address[64];
+    int held_fd; /* keeps the server's port while it is closed */
     struct mc_rpc_request *kept[KEPT_MAX];
     unsigned kept_count;
     unsigned hellos, conns_closed, handled;

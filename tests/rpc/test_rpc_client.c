@@ -337,7 +337,7 @@ static void client__frozen_peer_costs_a_call_its_deadline_and_then_the_connectio
     fixture_init(&f);
     mc_rpc_client_destroy(&f.client);
     fake_open(&fake);
-    options.connect_timeout_ms = 60;
+    options.connect_timeout_ms = 1000;
     assert_int_equal(mc_rpc_client_create(f.loop, fake.address, &options, &f.client), MOONCAKE_OK);
     call_init(&call, 10000);
     call_start(&f, &call, FIXTURE_ECHO, "abc", 3);
@@ -354,7 +354,7 @@ static void client__frozen_peer_costs_a_call_its_deadline_and_then_the_connectio
     run_until(&f, &call.done);
     assert_int_equal(call.err, MOONCAKE_ETIMEDOUT);
     assert_true(mc_rpc_client_is_up(f.client));
-    call_init(&call, 100);
+    call_init(&call, 1100);
     call_start(&f, &call, FIXTURE_ECHO, "abc", 3);
     run_until(&f, &call.done);
     assert_int_equal(call.err, MOONCAKE_ETIMEDOUT);

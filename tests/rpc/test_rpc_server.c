@@ -299,17 +299,15 @@ static void server__peer_that_does_not_read_is_not_read_from(void **state)
     for (unsigned i = 0; i < COUNT; i++) {
         raw_send_frame(fd, FIXTURE_GROW, i, &reply_len, sizeof(reply_len));
     }
-    RUN_UNTIL(&f, f.handled > 0);
-    for (int i = 0; i < 20; i++) {
-        run_some(&f);
-    }
-    handled = f.handled;
+    RUN_UNTIL(&f, f.handled >= 8);
+    do { /* until it rests */
+        handled = f.handled;
+        for (int i = 0; i < 20; i++) {
+            run_some(&f);
+        }
+    } while (f.handled != handled);
     /* What the kernel buffers, what we queue, and one reply more; not all of it. */
     assert_in_range(handled, 8, 40);
-    for (int i = 0; i < 20; i++) {
-        run_some(&f);
-    }
-    assert_int_equal(f.handled, handled);
     assert_true(f.server->output_total <= MC_STREAM_QUEUE_LEN_MAX + reply_len + MC_FRAME_LEN);
     body = mc_malloc(reply_len);
     assert_non_null(body);

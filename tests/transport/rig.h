@@ -22,7 +22,7 @@
 #include "transport/tcp_server.h"
 #include "transport/transport.h"
 
-#define RIG_WAIT_NS (20 * MC_NS_PER_S)
+#define RIG_WAIT_NS (60 * MC_NS_PER_S)
 
 /* Run @p loop until @p condition holds; the test fails if it does not within RIG_WAIT_NS. */
 #define RIG_RUN_UNTIL(loop, condition)                                                             \

@@ -4,13 +4,12 @@
  */
 #include "rig.h"
 
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "held_port.h"
 #include "transport/xfer.h"
 
 /* Several times what the sockets' buffers hold. */
@@ -22,6 +21,7 @@ struct fixture {
     struct rig_store store;
     struct rig_engine engine;
     uint8_t *memory;
+    int held_fd; /* -1: no port is kept */
 };
 
 static int open_fixture(void **state)
@@ -32,6 +32,7 @@ static int open_fixture(void **state)
     rig_segment_open(&f->segment, 31, SEGMENT_LEN);
     f->memory = malloc(LARGE_LEN);
     assert_non_null(f->memory);
+    f->held_fd = -1;
     *state = f;
     return 0;
 }
@@ -44,6 +45,9 @@ static int close_fixture(void **state)
     rig_store_close(&f->store);
     rig_segment_close(&f->segment);
     free(f->memory);
+    if (f->held_fd >= 0) {
+        (void)close(f->held_fd);
+    }
     free(f);
     return mc_mem_live_count() == 0 ? 0 : -1;
 }
@@ -60,24 +64,20 @@ static void open_engine(struct fixture *f, uint16_t port)
 
 /* ---- stores that go away --------------------------------------------------------------------- */
 
-static uint16_t unused_port(void)
+/* One where a store may be, and be again. */
+static uint16_t keep_port(struct fixture *f)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint16_t port;
 
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    (void)close(fd);
-    return ntohs(address.sin_port);
+    f->held_fd = held_port_open(&port);
+    return port;
 }
 
 static void submit__to_a_dead_store_fails_at_once_until_it_is_back(void **state)
 {
     struct fixture *f = *state;
     struct mc_extent_ref extent = rig_plant(&f->segment, 1000, 1);
-    uint16_t port = unused_port();
+    uint16_t port = keep_port(f);
     struct rig_op op;
     mooncake_err err = MOONCAKE_ERPC;
     uint64_t until_ns = mc_monotonic_ns() + RIG_WAIT_NS;
@@ -123,10 +123,9 @@ static void op__finds_a_restarted_store_inside_the_call(void **state)
 {
     struct fixture *f = *state;
     struct mc_extent_ref extent = rig_plant(&f->segment, 200000, 1);
-    uint16_t port;
+    uint16_t port = keep_port(f);
 
-    open_store(f, 0);
-    port = f->store.port;
+    open_store(f, port);
     open_engine(f, port);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(rig_do(&f->engine, MC_RIGHT_READ, &extent, f->memory), MOONCAKE_OK);
@@ -366,10 +365,9 @@ static void connections__to_a_restarted_store_are_all_given_up_at_once(void **st
     const struct mc_transport_options options = {.connect_timeout_ms = 3000, .connections_max = 2};
     struct fixture *f = *state;
     struct mc_extent_ref extent = rig_plant(&f->segment, 1 << 20, 1);
-    uint16_t port;
+    uint16_t port = keep_port(f);
 
-    open_store(f, 0);
-    port = f->store.port;
+    open_store(f, port);
     rig_engine_open(&f->engine, "tcp", 31, port, &options);
     for (unsigned round = 0; round < 2; round++) {
         (void)do_many(f, MC_RIGHT_WRITE);

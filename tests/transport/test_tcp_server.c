@@ -16,17 +16,20 @@
 #include "transport/tcp_frame.h"
 
 #define SEGMENT_LEN ((uint64_t)16 << 20)
-#define STALL_MS 200u
+/* How long a peer may stop inside something: longer than this machine may stop us, or as short as
+ * one can wait. */
+#define STALL_MS 60000u
+#define STALL_HASTY_MS 1000u
 
 struct fixture {
     struct rig_segment segment;
     struct mc_tcp_server *server;
 };
 
-static int open_fixture(void **state)
+static int open_fixture_with(void **state, uint32_t stall_ms)
 {
-    static const struct mc_tcp_server_options options = {
-        .address = "127.0.0.1:0", .loops = 2, .stall_ms = STALL_MS};
+    const struct mc_tcp_server_options options = {
+        .address = "127.0.0.1:0", .loops = 2, .stall_ms = stall_ms};
     struct fixture *f = calloc(1, sizeof(*f));
 
     assert_non_null(f);
@@ -35,6 +38,16 @@ static int open_fixture(void **state)
     assert_int_equal(mc_tcp_server_open(&options, &f->server), MOONCAKE_OK);
     *state = f;
     return 0;
+}
+
+static int open_fixture(void **state)
+{
+    return open_fixture_with(state, STALL_MS);
+}
+
+static int open_fixture_hasty(void **state)
+{
+    return open_fixture_with(state, STALL_HASTY_MS);
 }
 
 static int close_fixture(void **state)
@@ -545,7 +558,9 @@ int main(void)
         TEST(server__closes_on_a_length_that_cannot_be),
         TEST(server__allocates_nothing_for_a_length_that_is_claimed),
         TEST(server__takes_requests_byte_by_byte),
-        TEST(server__closes_peers_that_stop_inside_something_but_not_idle_ones),
+        cmocka_unit_test_setup_teardown(
+            server__closes_peers_that_stop_inside_something_but_not_idle_ones, open_fixture_hasty,
+            close_fixture),
         TEST(server__serves_others_while_peers_are_half_open),
         TEST(server__holds_back_requests_whose_answers_are_not_taken),
         TEST(server__skips_exactly_the_payload_of_a_refused_write),

@@ -145,7 +145,7 @@ static void write__of_a_large_value_uses_several_connections(void **state)
 static void connections__of_large_values_stay_few_and_close_when_idle(void **state)
 {
     const struct mc_transport_options impatient = {
-        .connect_timeout_ms = 3000, .idle_close_ms = 50, .connections_max = CONNECTIONS};
+        .connect_timeout_ms = 3000, .idle_close_ms = 1000, .connections_max = CONNECTIONS};
     struct fixture *f = *state;
     struct mc_extent_ref extent = rig_plant(&f->segment, LARGE_LEN, 1);
 
