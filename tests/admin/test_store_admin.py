@@ -89,11 +89,10 @@ def test_figures_follow(pool):
 
 def test_a_new_master_is_joined_and_timed(pool, address):
     """The master dies and another one takes its port: away, then back, with the time measured."""
-    port = pool.address.split(":")[1]
     pool.master.stop()
     wait_for("the store is not ready", lambda: fetch(address, "/ready")[0] == 503)
-    pool._start("master2", [os.path.join(BIN, "mooncake_master"), "--rpc_port=" + port,
-                            "--metrics_port=0"]).ports()
+    pool.start_master()
+    pool.master.ports()
     wait_for("the store is ready again", lambda: fetch(address, "/ready")[0] == 200)
     now = metrics(address)
     assert now["mooncake_store_reattach_duration_seconds_count"] == 1, now
@@ -101,7 +100,7 @@ def test_a_new_master_is_joined_and_timed(pool, address):
 
 
 def main():
-    with Pool(BIN) as pool:
+    with Pool(BIN, lasting=True) as pool:
         test_off_unless_asked(pool)
         test_bad_ports_are_refused(pool)
         test_without_a_master_it_lives_and_is_not_ready(pool)

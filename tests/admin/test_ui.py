@@ -191,7 +191,7 @@ def check_segments(pool, browser, real):
 
 def test_an_ill_store_is_seen(pool, browser):
     """A store that is gone: first in no list any more, and its bytes out of the pool."""
-    pool.stores[0].process.send_signal(signal.SIGSTOP)
+    pool.stores[0].freeze()
     browser.wait("a frozen store is suspect, and first",
                  "return document.querySelector('#stores tbody tr td:nth-child(2)').textContent "
                  "=== 'suspect';")
@@ -270,8 +270,6 @@ def test_a_dead_master_is_said(pool, browser, pictures):
                   line["level"] == "SEVERE" and "404" not in line["message"] and
                   "Content Security Policy" not in line["message"]]
     assert not complaints, complaints
-    port = pool.metrics_address.split(":")[1]
-    rpc_port = pool.address.split(":")[1]
     pool.master.stop(signal.SIGKILL)
     browser.wait("a banner", "return !document.getElementById('banner').hidden;")
     told = text_of(browser, "#banner")
@@ -281,8 +279,8 @@ def test_a_dead_master_is_said(pool, browser, pictures):
     assert "no connection" in told, told
     if pictures:
         browser.picture(os.path.join(pictures, "down.png"))
-    pool._start("master2", [os.path.join(BIN, "mooncake_master"), "--rpc_port=" + rpc_port,
-                            "--metrics_port=" + port]).ports()
+    pool.start_master()
+    pool.master.ports()
     browser.wait("the banner goes", "return document.getElementById('banner').hidden;")
     wait_polls(browser)
     assert text_of(browser, "[data-metric=mooncake_master_evicted_keys_total]") == "0"
@@ -291,7 +289,7 @@ def test_a_dead_master_is_said(pool, browser, pictures):
 
 def main():
     pictures = sys.argv[3] if len(sys.argv) > 3 else ""
-    with Pool(BIN, ["32MiB"], EXPIRE_SOON) as pool:
+    with Pool(BIN, ["32MiB"], EXPIRE_SOON, lasting=True) as pool:
         pool.add_store("48MiB", "--segment=16MiB", "--name=gpu-host-17.rack4:1").ports()
         test_the_page_is_locked(pool)
         if missing():

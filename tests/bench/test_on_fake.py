@@ -210,7 +210,7 @@ class Io(unittest.TestCase):
                             "--time", "20ms", "--ops", "get", "--working-set", "1MiB",
                             "--repeat", "5")
         self.assertEqual((len(result["cases"]), result["repeat"]), (1, 5))
-        self.assertGreater(result["verified_bytes"], 2 * result["cases"][0]["verified_bytes"])
+        self.assertGreater(result["verified_bytes"], result["cases"][0]["verified_bytes"])
         self.assertEqual(result["wrong"] + result["errors"], 0)
 
     def test_lies_of_any_run_are_found(self):

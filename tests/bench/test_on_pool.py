@@ -63,12 +63,12 @@ class Replay(unittest.TestCase):
 
     def test_stopped_master_ends_it_by_the_deadline(self):
         with Pool(PROGRAMS, ["1MiB"]) as pool:
-            pool.master.process.send_signal(signal.SIGSTOP)
+            pool.master.freeze()
             start = time.monotonic()
             words = bench(pool, "replay", "--trace", self.trace, "--timeout", "500ms", status=1)
-            self.assertLess(time.monotonic() - start, 10)
+            self.assertLess(time.monotonic() - start, 30)
             self.assertIn("cannot open the pool", words)
-            pool.master.process.send_signal(signal.SIGCONT)
+            pool.master.wake()
 
 
 class Io(unittest.TestCase):
@@ -111,7 +111,7 @@ class Peers(unittest.TestCase):
     SMALL = ("--sizes", "100", "--batches", "4", "--time", "20ms")
 
     def left_behind(self):
-        return [name for name in os.listdir("/tmp") if name.startswith("mooncake-bench-")]
+        return {name for name in os.listdir("/tmp") if name.startswith("mooncake-bench-")}
 
     def test_each_one_that_is_installed_gives_right_bytes(self):
         programs = {"redis": "redis-server", "memcached": "memcached"}
@@ -129,7 +129,7 @@ class Peers(unittest.TestCase):
                 self.assertEqual(figures["bytes"], figures["keys"] * case["value_bytes"], who)
             self.assertEqual(case["tcp_x_best_rival"] is None, not here)
         self.assertGreater(result["verified_bytes"], 0)
-        self.assertEqual(self.left_behind(), before)
+        self.assertEqual(self.left_behind() - before, set())
         if not here:
             self.skipTest("skipped in part: neither redis-server nor memcached is installed")
 
@@ -167,7 +167,7 @@ peer.recv(1 << 20)
         before = self.left_behind()
         result = self.run_with_path(server, 1)
         self.assertIn("-ERR no room", result["first_error"])
-        self.assertEqual(self.left_behind(), before)
+        self.assertEqual(self.left_behind() - before, set())
 
 
 if __name__ == "__main__":

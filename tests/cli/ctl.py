@@ -5,7 +5,6 @@ import json
 import os
 import re
 import select
-import socket
 import struct
 import subprocess
 import sys
@@ -23,7 +22,7 @@ def run(address, *args, data=b""):
     """Exit status, stdout, stderr."""
     env = {**os.environ, "MOONCAKE_MASTER": address}
     result = subprocess.run([os.path.join(PROGRAMS, "mooncakectl"), *args], input=data, env=env,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False,
                             preexec_fn=die_with_parent)
     return result.returncode, result.stdout, result.stderr.decode()
 
@@ -67,7 +66,7 @@ class Terminal:
     def end(self):
         """Exit status, and all that was drawn."""
         self.read_until(rb"\Z(?!)")
-        return self.process.wait(30), self.drawn
+        return self.process.wait(60), self.drawn
 
     def __enter__(self):
         return self
@@ -77,13 +76,6 @@ class Terminal:
             self.process.kill()
             self.process.wait()
         os.close(self.ours)
-
-
-def free_port():
-    """A port on which nobody listens (any more)."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class OnePool(unittest.TestCase):

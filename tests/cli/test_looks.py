@@ -19,7 +19,7 @@ ERRORS = {"OK": 0, "ENOENT": 1, "EEXIST": 1, "EBADKEY": 2, "ERPC": 3, "ETIMEDOUT
 def run(*args, data=b"", stdout=subprocess.PIPE, env=None):
     """Exit status, stdout, stderr."""
     result = subprocess.run([PROGRAM, *args], input=data, stdout=stdout, stderr=subprocess.PIPE,
-                            timeout=30, check=False, env=env)
+                            timeout=60, check=False, env=env)
     return result.returncode, result.stdout, result.stderr.decode()
 
 
@@ -27,12 +27,20 @@ def on_terminal(env, *args):
     """What is written to a terminal."""
     ours, theirs = os.openpty()
     try:
-        subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=theirs, env=env,
-                       timeout=30, check=True)
-        return os.read(ours, 1 << 16)
+        with subprocess.Popen([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=theirs,
+                              env=env) as process:
+            os.close(theirs)
+            drawn = b""
+            try:
+                while True:
+                    drawn += os.read(ours, 1 << 16)
+            except OSError: # nobody has the other side any more, and all of it has come
+                pass
+        if process.returncode != 0:
+            raise AssertionError(f"{args}: exit status {process.returncode}")
+        return drawn
     finally:
         os.close(ours)
-        os.close(theirs)
 
 
 def complete(line):

@@ -18,8 +18,9 @@ import time
 import unittest
 import urllib.request
 
-from ctl import PROGRAMS, SEGMENT, OnePool, Terminal, free_port, run
-from pool import Pool, die_with_parent
+from ctl import PROGRAMS, SEGMENT, OnePool, Terminal, run
+from pool import HeldPort, Pool, die_with_parent
+from wait import wait_for
 
 KEY_MAX = 4096
 
@@ -145,16 +146,16 @@ class Questions(OnePool):
     def test_key_of_an_unfinished_put(self):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
             # Its bytes cannot arrive: the store stands still, the put has started.
-            pool.stores[0].process.send_signal(signal.SIGSTOP)
+            pool.stores[0].freeze()
             env = {**os.environ, "MOONCAKE_MASTER": pool.address}
             with subprocess.Popen([os.path.join(PROGRAMS, "mooncakectl"), "--timeout=60s", "put",
                                    "half", "/bin/ls"], env=env, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL, preexec_fn=die_with_parent) as put:
-                deadline = time.monotonic() + 20
-                key = {}
-                while key.get("state") != "writing" and time.monotonic() < deadline:
-                    key = json.loads(run(pool.address, "key", "half", "--json")[1])
-                self.assertEqual(key["state"], "writing")
+                def look():
+                    seen = json.loads(run(pool.address, "key", "half", "--json")[1])
+                    return seen if seen.get("state") == "writing" else None
+
+                key = wait_for("the put has started", look)
                 self.assertNotEqual(key["owner_client_id"], "0" * 16)
                 text = run(pool.address, "key", "half")[1].decode()
                 self.assertRegex(text, r"(?m)^owner +[0-9a-f]{16} ")
@@ -263,13 +264,13 @@ class Questions(OnePool):
 
     def test_status_tells_who_is_busy(self):
         with Pool(PROGRAMS, ["16MiB"], ["--io_threads=2"]) as pool:
-            deadline = time.monotonic() + 60
-            status = json.loads(run(pool.address, "status", "--json")[1])
-            while status["core_busy_permille"] == 0 or status["io_busy_permille"] == 0:
-                self.assertLess(time.monotonic(), deadline, status)
+            def look():
                 for _ in range(20):
                     run(pool.address, "ls")
-                status = json.loads(run(pool.address, "status", "--json")[1])
+                seen = json.loads(run(pool.address, "status", "--json")[1])
+                return seen if seen["core_busy_permille"] and seen["io_busy_permille"] else None
+
+            status = wait_for("both are busy", look)
             self.assertEqual(status["io_threads"], 2)
             self.assertLessEqual(status["core_busy_permille"], 1000)
             self.assertGreater(status["busy_span_ms"], 0)
@@ -307,30 +308,27 @@ class Questions(OnePool):
 
 
 class OutOfReach(OnePool):
-    def assert_unreachable(self, address, *words):
-        started = time.monotonic()
-        status, out, err = run(address, "--timeout=1s", "status")
-        self.assertLess(time.monotonic() - started, 15)
+    def assert_unreachable(self, address, *words, options=()):
+        status, out, err = run(address, *options, "status")
         self.assertEqual((status, out), (3, b""), err)
         for word in (*words, address, "cannot reach the pool", "MOONCAKE_MASTER"):
             self.assertIn(word, err)
-        return time.monotonic() - started
-        status, out, _ = run(address, "--timeout=1s", "status", "--json")
+        status, out, _ = run(address, *options, "status", "--json")
         self.assertEqual(status, 3)
         self.assertIn(json.loads(out)["error"]["name"], ("ERPC", "ETIMEDOUT"))
 
     def test_nobody_listens(self):
-        self.assert_unreachable(f"127.0.0.1:{free_port()}", "nothing listens there",
-                                "the master is down, or its RPC port is another one")
+        with HeldPort() as nobody:
+            self.assert_unreachable(nobody.address, "nothing listens there",
+                                    "the master is down, or its RPC port is another one")
 
     def test_a_name_that_nobody_knows(self):
         self.assert_unreachable("no-such-host.invalid:50051", "cannot resolve the host name of",
                                 "that host's name is not known here")
 
     def test_the_metrics_port(self):
-        started = time.monotonic()
-        self.assert_unreachable(self.pool.metrics_address, "admin HTTP port of a master or store", "rpc_port", "50051")
-        self.assertLess(time.monotonic() - started, 10, "refused at once, not by a timeout")
+        self.assert_unreachable(self.pool.metrics_address, "admin HTTP port of a master or store",
+                                "rpc_port", "50051")
 
     def test_every_program_says_the_same_of_a_wrong_port(self):
         for address, words in (
@@ -379,8 +377,11 @@ class OutOfReach(OnePool):
 
     def test_a_master_of_another_version(self):
         def refuse(listener):
-            for _ in range(2):
-                peer = listener.accept()[0]
+            while True:
+                try:
+                    peer = listener.accept()[0]
+                except OSError:
+                    return
                 hello = peer.recv(4096)
                 sentence = b"mooncake_master 9.0 speaks protocol 7 to 8: upgrade the older one"
                 peer.sendall(hello[:5] + b"\x01" + hello[6:16] + struct.pack("<iI", -1012,
@@ -394,6 +395,7 @@ class OutOfReach(OnePool):
             threading.Thread(target=refuse, args=(listener,), daemon=True).start()
             self.assert_unreachable(f"127.0.0.1:{listener.getsockname()[1]}",
                                     "refused the connection", "speaks protocol 7 to 8")
+            listener.shutdown(socket.SHUT_RDWR)
 
     def test_somebody_who_says_nothing(self):
         with socket.socket() as silent:
@@ -401,7 +403,7 @@ class OutOfReach(OnePool):
             silent.listen()
             address = f"127.0.0.1:{silent.getsockname()[1]}"
             self.assert_unreachable(address, "accepted the connection but said nothing within 750 "
-                                    "ms", "ss -ltnp")
+                                    "ms", "ss -ltnp", options=("--timeout=1s",))
             with Terminal(address, "status") as terminal:
                 drawn = terminal.read_until(rb"in all")
                 self.assertIn(f"waiting for the master at {address} (address from environment "
@@ -437,7 +439,9 @@ class OutOfReach(OnePool):
 
     def test_wrong_usage_is_told_before_a_master_is_looked_for(self):
         """Nobody listens there, so whoever asks is told so instead."""
-        nobody = f"127.0.0.1:{free_port()}"
+        holder = HeldPort()
+        self.addCleanup(holder.close)
+        nobody = holder.address
         longest = "k" * KEY_MAX
         for args in (["rm"], ["rm", "--all", "key"], ["rm", "--all", "--pattern=x"],
                      ["ls", "--json", "--null"], ["put", "key"], ["status", "word"], ["drain"],
@@ -463,20 +467,19 @@ class OutOfReach(OnePool):
         with Pool(PROGRAMS, ["16MiB"]) as pool:
             self.assertEqual(run(pool.address, "put", "lost", "-", data=b"x")[0], 0)
             pool.stores[0].stop(signal.SIGKILL)
-            started = time.monotonic()
             status, out, err = run(pool.address, "--timeout=5s", "get", "lost")
-            self.assertLess(time.monotonic() - started, 15)
             self.assertEqual(out, b"")
             self.assertIn(status, (1, 3), err)
             self.assertIn('cannot get "lost"', err)
 
     def test_a_frozen_master(self):
         with Pool(PROGRAMS) as pool:
-            pool.master.process.send_signal(signal.SIGSTOP)
+            pool.master.freeze()
             started = time.monotonic()
-            status, out, err = run(pool.address, "--timeout=1s", "status")
-            self.assertLess(time.monotonic() - started, 10)
+            status, out, err = run(pool.address, "--timeout=100ms", "status")
+            self.assertLess(time.monotonic() - started, 30)
             self.assertEqual((status, out), (3, b""), err)
+            self.assertIn("said nothing within 75 ms", err)
 
 
 class Paths(unittest.TestCase):

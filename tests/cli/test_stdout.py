@@ -22,7 +22,7 @@ def questions():
 
 
 def ask(args, **how):
-    return subprocess.run(args, stderr=subprocess.PIPE, timeout=30, check=False, text=True, **how)
+    return subprocess.run(args, stderr=subprocess.PIPE, timeout=60, check=False, text=True, **how)
 
 
 class Stdout(unittest.TestCase):

@@ -22,6 +22,7 @@ within() {
 }
 
 property() { systemctl show -P "$2" "mooncake-$1"; }
+says() { property "$1" StatusText | grep -q "$2"; }
 restarts_reach() { [ "$(property "$1" NRestarts)" -ge "$2" ]; }
 works() { mooncakectl put --upsert "$1" /etc/os-release && mooncakectl get "$1" /tmp/back &&
     cmp /etc/os-release /tmp/back; }
@@ -42,7 +43,7 @@ echo "ok: installed; the units are right"
 # A watchdog that bites within the time of a test.
 for daemon in master store client; do
     mkdir -p "/run/systemd/system/mooncake-$daemon.service.d"
-    printf '[Service]\nWatchdogSec=2\n' >"/run/systemd/system/mooncake-$daemon.service.d/test.conf"
+    printf '[Service]\nWatchdogSec=5\n' >"/run/systemd/system/mooncake-$daemon.service.d/test.conf"
 done
 systemctl daemon-reload
 systemctl start mooncake-master mooncake-store mooncake-client || fail "start"
@@ -52,9 +53,9 @@ for daemon in master store client; do
     grep -q '^CapEff:\s0*$' "/proc/$pid/status" || fail "$daemon has capabilities"
     grep -q '^Seccomp:\s2$' "/proc/$pid/status" || fail "$daemon has no filter of system calls"
 done
-property master StatusText | grep -q 'rpc_port=50051' || fail "status of the master"
-within 10 works greeting
-property store StatusText | grep -q 'lends memory' || fail "status of the store"
+within 60 says master 'rpc_port=50051'
+within 60 works greeting
+within 60 says store 'lends memory'
 property client ActiveState | grep -q '^active$' || fail "the client is not active"
 echo "ok: all serve as user mooncake; a value came back"
 
@@ -87,11 +88,11 @@ cc -Wall -Werror /tmp/x.c -o /tmp/x $(pkg-config --cflags --libs mooncake-client
 echo "ok: Python and C reach the pool"
 
 systemctl kill -s STOP mooncake-master
-within 20 restarts_reach master 1
-within 20 works after-the-master
+within 60 restarts_reach master 1
+within 60 works after-the-master
 systemctl kill -s KILL mooncake-store
-within 20 restarts_reach store 1
-within 30 works after-the-store
+within 60 restarts_reach store 1
+within 60 works after-the-store
 echo "ok: a stuck master and a killed store are back, and so is the pool"
 
 systemctl stop mooncake-client mooncake-store mooncake-master

@@ -213,7 +213,7 @@ class Manifests(unittest.TestCase):
             for name, address in admins.items():
                 for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                     path = self.container(name)[probe]["httpGet"]["path"]
-                    with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+                    with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
                         self.assertEqual(answer.status, 200)
 
 

@@ -10,7 +10,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 SYSTEMD = "/lib/systemd/systemd"
-INSIDE_SECONDS = 240
+INSIDE_SECONDS = 600
 SKIP = 77
 
 PACKAGES = {"libmooncake-client1", "libmooncake-client-dev", "mooncake-master", "mooncake-store",

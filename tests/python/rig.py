@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import signal
 import unittest
 
 from pool import Pool
@@ -31,35 +30,29 @@ def await_no_more(before, pid="self"):
     """Wait until a process has no more of anything than in @before. It may have less: a count can
     meet a connection that is just being closed, and nobody tells when it is gone."""
     wait_for(f"process {pid} has no more descriptors and threads than {before}",
-             lambda: all(now <= then for now, then in zip(census(pid), before)), 20,
+             lambda: all(now <= then for now, then in zip(census(pid), before)),
              tell=lambda: str(census(pid)))
 
 
-def states(pid, tasks):
-    """Of threads of a process, as the kernel shows them: {"S"}: all sleep."""
-    found = set()
-    for task in tasks:
-        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as stat:
-            found.add(stat.read().rpartition(")")[2].split()[0])
-    return found
-
-
-def unread(port):
-    """Bytes that have come to a TCP port of this host and that nobody has taken yet."""
-    total = 0
+def unread(port, sender="self"):
+    """Bytes of a process that have come to a TCP port of this host and that nobody has taken yet.
+    What others, such as stores that ping, have sent there does not count."""
+    sockets = set()
+    for name in os.listdir(f"/proc/{sender}/fd"):
+        try:
+            sockets.add(os.readlink(f"/proc/{sender}/fd/{name}"))
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    ours, waiting = set(), {}
     with open("/proc/net/tcp", encoding="ascii") as file:
         for line in file.readlines()[1:]:
-            _, local, _, state, queues = line.split()[:5]
-            if int(local.rpartition(":")[2], 16) == port and state == "01":  # established
-                total += int(queues.rpartition(":")[2], 16)
-    return total
-
-
-def freeze(pid):
-    """Stop a process, and return when each of its threads has stopped."""
-    os.kill(pid, signal.SIGSTOP)
-    wait_for(f"process {pid} has stopped",
-             lambda: states(pid, os.listdir(f"/proc/{pid}/task")) == {"T"}, 10)
+            words = line.split()
+            local, remote = (int(words[i].rpartition(":")[2], 16) for i in (1, 2))
+            if f"socket:[{words[9]}]" in sockets:
+                ours.add(local)
+            if local == port and words[3] == "01":  # established
+                waiting[remote] = int(words[4].rpartition(":")[2], 16)
+    return sum(count for remote, count in waiting.items() if remote in ours)
 
 
 class Memory:

@@ -14,7 +14,7 @@ import unittest
 import urllib.request
 
 import hicache_rank
-from rig import PROGRAMS, Memory, PoolTest, freeze, open_store
+from rig import PROGRAMS, Memory, PoolTest, open_store
 
 from pool import Pool, die_with_parent
 
@@ -114,7 +114,7 @@ class Engines(PoolTest):
             store = open_store(pool)
             self.addCleanup(store.close)
             self.assertEqual(store.put_parts("k", bytes(28), bytes(1 << 20)), 0)
-            freeze(frozen.process.pid)
+            frozen.freeze()
 
             async def read():
                 loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class Engines(PoolTest):
                 with self.assertRaises(asyncio.TimeoutError):
                     await asyncio.wait_for(asyncio.shield(late), 1)
                 exists = await loop.run_in_executor(None, store.is_exist, "k")
-                os.kill(frozen.process.pid, signal.SIGCONT)
+                frozen.wake()
                 return exists, await late
 
             exists, late = asyncio.run(read())
