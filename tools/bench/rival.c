@@ -43,23 +43,22 @@ static bool fail(char *why, size_t why_len, const char *what)
     return false;
 }
 
-/* One that the kernel gives. Somebody may take it before the server does; it would not start. */
-static uint16_t free_port(void)
+/* A port that the kernel gives, and nobody else while *out_fd is open. The server may listen there
+ * all the same, because both sockets allow it. 0: there is none. */
+static uint16_t hold_port(int *out_fd)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t len = sizeof(address);
-    uint16_t port = 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int yes = 1;
 
+    *out_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &len) == 0) {
-        port = ntohs(address.sin_port);
+    if (*out_fd < 0 || setsockopt(*out_fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
+        bind(*out_fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        getsockname(*out_fd, (struct sockaddr *)&address, &len) != 0) {
+        return 0;
     }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return port;
+    return ntohs(address.sin_port);
 }
 
 struct command {
@@ -169,7 +168,8 @@ static bool await_server(struct mc_rival *rival, const struct command *command, 
 bool mc_rival_start(enum mc_rival_kind kind, uint64_t memory, struct mc_rival *out,
                     bool *out_missing, char *why, size_t why_len)
 {
-    struct mc_rival rival = {.kind = kind, .fd = -1, .dir = "/tmp/mooncake-bench-XXXXXX"};
+    struct mc_rival rival = {
+        .kind = kind, .fd = -1, .port_fd = -1, .dir = "/tmp/mooncake-bench-XXXXXX"};
     struct command command;
 
     *out_missing = false;
@@ -178,7 +178,7 @@ bool mc_rival_start(enum mc_rival_kind kind, uint64_t memory, struct mc_rival *o
         free(rival.buffer);
         return fail(why, why_len, "a directory for the server's socket");
     }
-    (void)snprintf(command.port, sizeof(command.port), "%u", (unsigned)free_port());
+    (void)snprintf(command.port, sizeof(command.port), "%u", (unsigned)hold_port(&rival.port_fd));
     (void)snprintf(command.path, sizeof(command.path), "%s/s", rival.dir);
     (void)snprintf(command.memory, sizeof(command.memory), "%llu", (unsigned long long)memory);
     (void)snprintf(command.memory_mib, sizeof(command.memory_mib), "%llu",
@@ -209,6 +209,9 @@ void mc_rival_stop(struct mc_rival *rival)
     if (rival->fd >= 0) {
         (void)close(rival->fd);
     }
+    if (rival->port_fd >= 0) {
+        (void)close(rival->port_fd);
+    }
     if (rival->pid > 0) {
         (void)kill(rival->pid, SIGKILL);
         (void)waitpid(rival->pid, NULL, 0);
@@ -217,5 +220,5 @@ void mc_rival_stop(struct mc_rival *rival)
     (void)unlink(path);
     (void)rmdir(rival->dir);
     free(rival->buffer);
-    *rival = (struct mc_rival){.fd = -1};
+    *rival = (struct mc_rival){.fd = -1, .port_fd = -1};
 }

@@ -34,6 +34,7 @@ struct mc_rival {
     enum mc_rival_kind kind;
     pid_t pid;
     int fd;
+    int port_fd;  /* keeps the port of a server for this one */
     char dir[64]; /* holds the socket; removed at the end */
     char *buffer; /* what was received and not yet taken */
     size_t at, len;
