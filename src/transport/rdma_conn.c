@@ -225,36 +225,55 @@ static mooncake_err on_answer(struct mc_rdma_conn *conn, const struct mc_rdma_cm
 
 /* ---- refusals and losses --------------------------------------------------------------------- */
 
-/* End all requests of @p list that showed the refused capability. */
-static void end_refused(struct mc_list *list, const struct mc_extent_ref *ticket, mooncake_err err,
-                        const char *detail)
+/* What the store has said to one ask. */
+struct refusal {
+    struct mc_extent_ref ticket;
+    uint64_t asked_for; /* requests up to this number were there when it was asked */
+    mooncake_err err;
+    char detail[DETAIL_LEN];
+};
+
+/* Without a segment none of those that were there can be served, else only those with this ticket.
+ * What came later may ask by itself: things may have changed while the answer was on its way. */
+static bool is_refused(const struct mc_rdma_req *req, const struct refusal *refusal)
 {
+    const struct mc_extent_ref *extent = &req->op->extent;
+
+    return req->number <= refusal->asked_for &&
+           (refusal->err == MOONCAKE_ENOSEGMENT ||
+            (extent->capability == refusal->ticket.capability &&
+             extent->offset == refusal->ticket.offset));
+}
+
+static void end_refused(struct mc_rdma_peer *peer, const struct refusal *refusal)
+{
+    struct mc_list *const lists[] = {&peer->waiting, &peer->waiting_staged, &peer->sent};
     struct mc_list mine;
 
     mc_list_init(&mine);
-    mc_list_for_each_safe (node, next, list) {
-        const struct mc_rdma_req *req = MC_CONTAINER_OF(node, struct mc_rdma_req, node);
-
-        if (req->op->extent.capability == ticket->capability &&
-            req->op->extent.offset == ticket->offset) {
-            mc_list_move_tail(&mine, node);
+    for (unsigned i = 0; i < MC_ARRAY_LEN(lists); i++) {
+        mc_list_for_each_safe (node, next, lists[i]) {
+            if (is_refused(MC_CONTAINER_OF(node, struct mc_rdma_req, node), refusal)) {
+                mc_list_move_tail(&mine, node);
+            }
         }
     }
     while (!mc_list_empty(&mine)) { /* whoever hears of one may cancel another */
-        (void)mc_err_set(err, "%s", detail);
-        mc_rdma_req_end(mc_list_first(&mine, struct mc_rdma_req, node), err);
+        (void)mc_err_set(refusal->err, "%s", refusal->detail);
+        mc_rdma_req_end(mc_list_first(&mine, struct mc_rdma_req, node), refusal->err);
     }
 }
 
-/* The segment is gone: nothing that is asked for on any path has a sense, and an answer to it that
- * came later must not end requests that have not asked yet. */
-static void end_peer(struct mc_rdma_peer *peer, mooncake_err err, const char *detail)
+/* The segment is gone: what other paths ask on behalf of the same requests has no sense. */
+static void stop_asking(struct mc_rdma_peer *peer, uint64_t asked_for)
 {
     for (unsigned i = 0; i < peer->paths_count; i++) {
-        mc_rdma_path_drop(&peer->paths[i], MOONCAKE_OK);
+        const struct mc_rdma_conn *conn = peer->paths[i].conn;
+
+        if (conn != NULL && conn->state == MC_RDMA_CONN_ASKED && conn->asked_for <= asked_for) {
+            mc_rdma_path_drop(&peer->paths[i], MOONCAKE_OK);
+        }
     }
-    (void)mc_err_set(err, "%s", detail);
-    mc_rdma_peer_end_all(peer, err);
 }
 
 /* The store's reason, as a sentence of ours. */
@@ -281,9 +300,8 @@ static void on_rejected(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event
 {
     struct mc_rdma_path *path = conn->path;
     struct mc_rdma_peer *peer = path->peer;
-    const struct mc_extent_ref ticket = conn->ticket;
     mooncake_err err = read_refusal(conn, event);
-    char detail[DETAIL_LEN];
+    struct refusal refusal = {.ticket = conn->ticket, .asked_for = conn->asked_for, .err = err};
 
     if (peer->reqs == 0 ||
         (err != MOONCAKE_ENOTOWNER && err != MOONCAKE_EINVAL && err != MOONCAKE_ENOSEGMENT)) {
@@ -291,17 +309,14 @@ static void on_rejected(struct mc_rdma_conn *conn, const struct mc_rdma_cm_event
         return;
     }
     /* The request is to blame, or the segment is gone: the path is as good as before. */
-    (void)snprintf(detail, sizeof(detail), "%s", mooncake_last_error());
+    (void)snprintf(refusal.detail, sizeof(refusal.detail), "%s", mooncake_last_error());
     mc_log_info("rdma.refused", "path=%s segment=%s err=%s detail=\"%s\"", path->name, peer->name,
-                mooncake_err_name(err), detail);
-    if (err == MOONCAKE_ENOSEGMENT) {
-        end_peer(peer, err, detail);
-        return;
-    }
+                mooncake_err_name(err), refusal.detail);
     mc_rdma_path_drop(path, MOONCAKE_OK);
-    end_refused(&peer->waiting, &ticket, err, detail);
-    end_refused(&peer->waiting_staged, &ticket, err, detail);
-    end_refused(&peer->sent, &ticket, err, detail);
+    if (err == MOONCAKE_ENOSEGMENT) {
+        stop_asking(peer, refusal.asked_for);
+    }
+    end_refused(peer, &refusal);
 }
 
 static mooncake_err describe_failure(const struct mc_rdma_conn *conn, const char *what, int status)
@@ -357,6 +372,7 @@ void mc_rdma_conn_on_event(void *arg, const struct mc_rdma_cm_event *event)
     } else {
         if (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
             conn->ticket = *find_ticket(path);
+            conn->asked_for = peer->reqs_made;
         }
         err = step(conn, event);
     }

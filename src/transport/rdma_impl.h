@@ -65,6 +65,7 @@ struct mc_rdma_conn {
     uint64_t under_way; /* bytes of works */
     uint64_t serial;
     struct mc_extent_ref ticket; /* by which it asked to be let in */
+    uint64_t asked_for;          /* number of the last request that there was by then */
     bool proved;                 /* something has finished on it */
 };
 
@@ -100,6 +101,7 @@ struct mc_rdma_peer {
     struct mc_list sent;           /* requests that are */
     struct mc_list redo;           /* works whose connection was lost */
     unsigned reqs;
+    uint64_t reqs_made;             /* so far; the number of the last */
     uint64_t segment_len, part_len; /* as the store has told; 0: not yet */
     struct mc_extent_ref ticket;    /* of the last request: lets us in again while nobody asks */
     uint64_t used_ns;               /* when it was last asked for */
@@ -120,8 +122,9 @@ struct mc_rdma_req {
     struct mc_list node; /* of peer->waiting, waiting_staged or sent */
     struct mc_rdma_peer *peer;
     struct mc_xfer_op *op;
-    uint64_t total; /* header and payload */
-    uint64_t at;    /* of which so much is cut into works */
+    uint64_t number; /* of its peer's requests, from 1 */
+    uint64_t total;  /* header and payload */
+    uint64_t at;     /* of which so much is cut into works */
     struct mc_list works;
     uint8_t *header; /* in staging */
     bool staged;     /* payload goes by chunks */

@@ -171,6 +171,7 @@ mooncake_err mc_rdma_req_create(struct mc_rdma_peer *peer, struct mc_xfer_op *op
     }
     req->peer = peer;
     req->op = op;
+    req->number = ++peer->reqs_made;
     req->total = MC_EXTENT_HEADER_LEN + op->extent.payload_len;
     mc_list_init(&req->node);
     mc_list_init(&req->works);

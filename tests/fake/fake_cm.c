@@ -20,6 +20,7 @@ struct channel {
 struct event {
     struct rdma_cm_event event;
     struct mc_list node;
+    bool held; /* nobody hears of it yet */
     uint8_t data[256];
 };
 
@@ -64,7 +65,11 @@ static struct event *push(struct id *to, enum rdma_cm_event_type type, int statu
     }
     mc_list_init(&event->node);
     mc_list_add_tail(&channel->events, &event->node);
-    fake_signal(channel->channel.fd);
+    event->held = (type == RDMA_CM_EVENT_REJECTED || type == RDMA_CM_EVENT_CONNECT_RESPONSE) &&
+                  fake_device_of(to->id.verbs)->hold_answers;
+    if (!event->held) {
+        fake_signal(channel->channel.fd);
+    }
     return event;
 }
 
@@ -87,7 +92,9 @@ static void drop_events(struct channel *channel, const struct rdma_cm_id *id)
         struct event *event = MC_CONTAINER_OF(node, struct event, node);
 
         if (id == NULL || event->event.id == id) {
-            (void)fake_unsignal(channel->channel.fd);
+            if (!event->held) {
+                (void)fake_unsignal(channel->channel.fd);
+            }
             mc_list_drop(&event->node);
             free(event);
         }
@@ -344,14 +351,27 @@ static int init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *ou
     return 0;
 }
 
+/* The first that is not kept back. NULL: there is none. */
+static struct event *first_event(struct channel *channel)
+{
+    mc_list_for_each (node, &channel->events) {
+        struct event *event = MC_CONTAINER_OF(node, struct event, node);
+
+        if (!event->held) {
+            return event;
+        }
+    }
+    return NULL;
+}
+
 static int get_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
 {
     struct channel *c = MC_CONTAINER_OF(channel, struct channel, channel);
-    struct event *event = NULL;
+    struct event *event;
 
     lock();
-    if (!mc_list_empty(&c->events)) {
-        event = mc_list_first(&c->events, struct event, node);
+    event = first_event(c);
+    if (event != NULL) {
         mc_list_drop(&event->node);
         (void)fake_unsignal(channel->fd);
         *out = &event->event;
@@ -365,6 +385,40 @@ static int ack_event(struct rdma_cm_event *event)
 {
     free(MC_CONTAINER_OF(event, struct event, event));
     return 0;
+}
+
+/* As fake_cm_answers_held(), of one connection. */
+static unsigned answers_held_of(const struct id *id, bool release)
+{
+    struct channel *channel = MC_CONTAINER_OF(id->id.channel, struct channel, channel);
+    unsigned count = 0;
+
+    mc_list_for_each (node, &channel->events) {
+        struct event *event = MC_CONTAINER_OF(node, struct event, node);
+
+        if (event->event.id == &id->id && event->held) {
+            count++;
+            event->held = !release;
+            if (release) {
+                fake_signal(channel->channel.fd);
+            }
+        }
+    }
+    return count;
+}
+
+unsigned fake_cm_answers_held(const struct fake_device *device, bool release)
+{
+    unsigned count = 0;
+
+    mc_list_for_each (node, &fake.ids) {
+        const struct id *id = MC_CONTAINER_OF(node, struct id, node);
+
+        if (id->id.verbs == &device->context) {
+            count += answers_held_of(id, release);
+        }
+    }
+    return count;
 }
 
 void fake_cm_remove(struct fake_device *device)

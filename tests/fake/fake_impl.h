@@ -13,7 +13,7 @@ struct fake_device {
     struct ibv_device device;
     struct ibv_context context;
     enum ibv_mtu mtu;
-    bool up, removed, hold, lie, keys_broken, events_ended;
+    bool up, removed, hold, hold_answers, lie, keys_broken, events_ended;
     int fail_in; /* requests until one fails; -1: none */
     enum ibv_wc_status fail_status;
     uint64_t moved;
@@ -104,6 +104,8 @@ bool fake_may_access(uint32_t key, uint64_t at, uint64_t len, int access,
 /** Events of it that nobody has read go with it; with the mutex held. */
 void fake_drop_events(const struct fake_qp *qp);
 void fake_cm_remove(struct fake_device *device);
+/** Answers that are kept back from it; with @p release they come now. With the mutex held. */
+unsigned fake_cm_answers_held(const struct fake_device *device, bool release);
 /** Queue an event; with the mutex held. */
 void fake_push_async(struct fake_device *device, const struct ibv_async_event *event);
 void fake_signal(int fd);

@@ -203,6 +203,26 @@ void fake_mute_connects(unsigned count)
     unlock();
 }
 
+void fake_hold_answers(unsigned device, bool hold)
+{
+    lock();
+    fake.devices[device].hold_answers = hold;
+    if (!hold) {
+        (void)fake_cm_answers_held(&fake.devices[device], true);
+    }
+    unlock();
+}
+
+unsigned fake_answers_held(unsigned device)
+{
+    unsigned count;
+
+    lock();
+    count = fake_cm_answers_held(&fake.devices[device], false);
+    unlock();
+    return count;
+}
+
 void fake_set_mtu(unsigned device, enum ibv_mtu mtu)
 {
     fake.devices[device].mtu = mtu;

@@ -65,6 +65,10 @@ void fake_fail_registration(int nth);
 void fake_set_sysfs(unsigned device, const char *path);
 /** The next @p count connection requests are answered by nobody. */
 void fake_mute_connects(unsigned count);
+/** Answers to what @p device has asked for, refusals included, are kept back until it is false. */
+void fake_hold_answers(unsigned device, bool hold);
+/** How many are kept back now. */
+unsigned fake_answers_held(unsigned device);
 void fake_set_mtu(unsigned device, enum ibv_mtu mtu);
 /** Deregistered behind its owner's back: every key of @p device is refused from now on. */
 void fake_break_keys(unsigned device, bool broken);
