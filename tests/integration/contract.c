@@ -140,15 +140,15 @@ mooncake_err value_get(mooncake_client *client, const char *key, size_t len, uin
 
 /* ---- the scene --------------------------------------------------------------------------- */
 
-int contract_setup(void **state)
+int contract_setup_ttl(void **state, const char *ttl)
 {
     struct contract *c = calloc(1, sizeof(*c));
-    static const char *const timers[] = {"--default_kv_lease_ttl=2000",
-                                         "--client_ttl=5",
-                                         "--put_start_discard_timeout_sec=4",
-                                         "--put_start_release_timeout_sec=8",
-                                         "--log_level=warn",
-                                         NULL};
+    const char *const timers[] = {"--default_kv_lease_ttl=2000",
+                                  ttl,
+                                  "--put_start_discard_timeout_sec=4",
+                                  "--put_start_release_timeout_sec=8",
+                                  "--log_level=warn",
+                                  NULL};
 
     assert_non_null(c);
     pool_init(&c->pool);
@@ -158,6 +158,11 @@ int contract_setup(void **state)
     pool_start_master(&c->pool, 0);
     *state = c;
     return 0;
+}
+
+int contract_setup(void **state)
+{
+    return contract_setup_ttl(state, "--client_ttl=5");
 }
 
 int contract_teardown(void **state)
@@ -248,8 +253,8 @@ void assert_calls_are_short(const char *when, uint32_t *times_us, unsigned count
     qsort(times_us, count, sizeof(*times_us), compare);
     (void)printf("%s: %u calls, p50 %u us, p99 %u us, longest %u us\n", when, count,
                  times_us[count / 2], times_us[count * 99 / 100], times_us[count - 1]);
-    assert_true(times_us[count * 99 / 100] <= 100000);
-    assert_true(times_us[count - 1] <= 1000000);
+    assert_true(times_us[count * 99 / 100] <= 500000);
+    assert_true(times_us[count - 1] <= 5000000);
 }
 
 /* ---- what must be true ------------------------------------------------------------------- */
@@ -379,12 +384,12 @@ static bool nobody_holds_much_more(void *arg)
  * the state of the start again. */
 static void check_descriptors(struct contract *c)
 {
-    bool well = wait_until(nobody_holds_much_more, c, 10);
+    bool well = wait_until(nobody_holds_much_more, c, SLACK_MS / 1000);
 
     mooncake_client_close(c->client);
     c->client = contract_open(c, NULL, 10000);
     use_every_store(c->client);
-    if (!well || !wait_until(nobody_holds_more, c, 10)) {
+    if (!well || !wait_until(nobody_holds_more, c, SLACK_MS / 1000)) {
         int who = who_holds_more(c, 0);
 
         fail_msg("process %d holds more descriptors than %u", who,

@@ -15,10 +15,10 @@
 #define RELEASE_MS 8000u
 
 /* What a shared machine may add to a time that is promised. */
-#define SLACK_MS 3000u
+#define SLACK_MS 15000u
 
 /* A call that is open so long after its deadline hangs. */
-#define HANG_MS 2000u
+#define HANG_MS 15000u
 
 #define MIB ((size_t)1 << 20)
 
@@ -30,6 +30,8 @@ struct contract {
 
 /** Setup of a case: a master with the timers above. Stores are the case's own choice. */
 int contract_setup(void **state);
+/** The same, with another TTL: "--client_ttl=30". */
+int contract_setup_ttl(void **state, const char *ttl);
 /** Teardown of a case. */
 int contract_teardown(void **state);
 /** Open the client, and count. */
@@ -40,7 +42,9 @@ void contract_count(struct contract *c);
 /** After each case: all alive, a round trip works, the books agree, nothing is left. */
 void contract_check(struct contract *c);
 
-/** Prints p99 and the longest of these times, and fails the case beyond 100 ms and 1 s. Sorts. */
+/** Prints p99 and the longest of these times, and fails the case beyond 500 ms and 5 s: what a call
+ * may wait for another is a matter of milliseconds, but a machine may stop. That slices are short
+ * is seen by CPU time (core_slices, master_inside). Sorts. */
 void assert_calls_are_short(const char *when, uint32_t *times_us, unsigned count);
 
 /** A client of its own, with this default deadline; transport NULL: the pool's. */

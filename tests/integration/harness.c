@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "held_port.h"
+
 #define START_SECONDS 60u
 
 uint64_t now_ms(void)
@@ -164,6 +166,10 @@ void pool_start_master(struct pool *pool, uint16_t port)
     char *argv[POOL_ARGS_MAX + 8] = {program, rpc, metrics, io_threads};
     unsigned count = add_args(argv, 4, pool->master_args);
 
+    if (port == 0) {
+        assert_true(pool->held_fd < 0);
+        pool->held_fd = held_port_open(&port);
+    }
     (void)snprintf(io_threads, sizeof(io_threads), "--io_threads=%s",
                    threads == NULL ? "0" : threads);
     (void)snprintf(rpc, sizeof(rpc), "--rpc_port=%u", (unsigned)port);
@@ -242,7 +248,7 @@ void pool_init(struct pool *pool)
 {
     static const char *const names[POOL_STORES_MAX] = {"store0", "store1", "store2", "store3"};
 
-    *pool = (struct pool){.transport = getenv("MC_TEST_TRANSPORT")};
+    *pool = (struct pool){.transport = getenv("MC_TEST_TRANSPORT"), .held_fd = -1};
     (void)snprintf(pool->dir, sizeof(pool->dir), "/tmp/mooncake-test-XXXXXX");
     assert_non_null(mkdtemp(pool->dir));
     name_daemon(pool, &pool->master, "master");
@@ -283,6 +289,9 @@ void pool_fini(struct pool *pool)
     }
     bad += stop_quietly(&pool->master);
     forget(&pool->master);
+    if (pool->held_fd >= 0) {
+        (void)close(pool->held_fd);
+    }
     (void)rmdir(pool->dir);
     assert_int_equal(bad, 0);
 }

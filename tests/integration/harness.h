@@ -31,6 +31,7 @@ struct pool {
     char dir[64];
     struct daemon master, stores[POOL_STORES_MAX];
     char master_address[32];
+    int held_fd; /* keeps the master's port while it is down; -1: it has none yet */
     const char *master_args[POOL_ARGS_MAX]; /* further flags, NULL ends; set before start */
     const char *store_args[POOL_ARGS_MAX];
     const char *transport; /* of clients; NULL: all. At first what MC_TEST_TRANSPORT says. */
@@ -41,7 +42,8 @@ void pool_init(struct pool *pool);
 /** Stop what runs (each must end well) and remove the directory. */
 void pool_fini(struct pool *pool);
 
-/** Start the master; @p port 0: the kernel picks. Returns when it serves. */
+/** Start the master; @p port 0: the kernel picks one, which is the pool's until its end, so that
+ * another master can be started there. Returns when it serves. */
 void pool_start_master(struct pool *pool, uint16_t port);
 /** Start store @p index with one segment of @p size ("64MiB"). Returns when it is mounted. */
 void pool_start_store(struct pool *pool, unsigned index, const char *size);

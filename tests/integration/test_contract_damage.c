@@ -228,7 +228,7 @@ static void damaged__copies_in_a_batch_are_judged_alone_and_each_is_counted(void
         before = damaged_replicas(c);
         put_and_damage(c, 2); /* with another copy nobody notices */
         reads.counted = before + KEYS;
-        assert_true(wait_until(read_until_counted, &reads, 20));
+        assert_true(wait_until(read_until_counted, &reads, 60));
         assert_false(reads.wrong);
         assert_int_equal(damaged_replicas(c), before + KEYS);
         read_batch(&reads);
@@ -241,7 +241,7 @@ static void damaged__copies_in_a_batch_are_judged_alone_and_each_is_counted(void
         for (unsigned k = 0; k < KEYS; k++) {
             assert_int_equal(reads.results[k], MOONCAKE_ECHECKSUM);
         }
-        assert_true(wait_until(is_counted, &reads, 10));
+        assert_true(wait_until(is_counted, &reads, 60));
         assert_int_equal(damaged_replicas(c), before + 2 * KEYS);
         read_batch(&reads);
         for (unsigned k = 0; k < KEYS; k++) {
@@ -294,16 +294,16 @@ static void failover__to_another_copy_is_told_by_the_master_that_hears_it_from_p
     put_and_damage(c, 2);
     assert_int_equal(failovers_told(c), 0);
     reads.counted = damaged_replicas(c) + KEYS;
-    assert_true(wait_until(read_until_counted, &reads, 20)); /* each damaged copy was passed over */
+    assert_true(wait_until(read_until_counted, &reads, 60)); /* each damaged copy was passed over */
     assert_false(reads.wrong);
     reads.counted = KEYS;
-    assert_true(wait_until(is_failover_told, &reads, 10));
+    assert_true(wait_until(is_failover_told, &reads, 60));
     assert_int_equal(mooncake_remove_all(c->client, true, 5000, NULL, NULL), MOONCAKE_OK);
 
     put_whole(c, 2);
     daemon_kill(&c->pool.stores[0]);
     reads.counted = failovers_told(c) + 1;
-    assert_true(wait_until(read_until_failover_is_told, &reads, 20));
+    assert_true(wait_until(read_until_failover_is_told, &reads, 60));
     assert_false(reads.wrong);
     mooncake_client_close(reads.client);
     free(reads.room);

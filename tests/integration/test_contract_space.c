@@ -227,7 +227,7 @@ static void polling__exist_on_everything_does_not_freeze_eviction(void **state)
     assert_int_equal(put_items(c->client, "polled-", 0, 450, ITEM_LEN, NULL), 450);
     assert_int_equal(put_items(c->client, "polled-", 450, 450, ITEM_LEN, NULL), 450);
     assert_int_equal(pthread_create(&poller.thread, NULL, poll_all, &poller), 0);
-    assert_true(wait_until(has_polled, &poller, 10)); /* now all of them have a lease */
+    assert_true(wait_until(has_polled, &poller, 60)); /* now all of them have a lease */
     /* Three leases at most; from then on space is found in time. */
     turned = wait_until(has_turned_over, &pressure, (3 * LEASE_MS + 2 * SLACK_MS) / 1000);
     atomic_store(&poller.stop, true);

@@ -194,7 +194,7 @@ static void batch__of_large_values_is_copied_by_threads_that_end_with_the_client
     }
     expect_harmless_fork(client, keys[0], out);
     mooncake_client_close(client);
-    assert_true(wait_until(no_copiers, NULL, 20));
+    assert_true(wait_until(no_copiers, NULL, 60));
     free(in);
     free(out);
 }

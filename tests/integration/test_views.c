@@ -330,7 +330,7 @@ static void view__survives_its_store_and_tells(void **state)
     put(c, "k", LEN, 1, false);
     view = look_in_place(c->client, "k");
     daemon_kill(&c->pool.stores[0]);
-    assert_true(wait_until(is_unsure, view, 5));
+    assert_true(wait_until(is_unsure, view, SLACK_MS / 1000));
     assert_shows(view, "k", 1, LEN);
     assert_true(wait_until(has_no_segment, c, (TTL_MS + SLACK_MS) / 1000));
     pool_start_store(&c->pool, 0, "64MiB"); /* in its place, with memory of its own */
