@@ -151,13 +151,7 @@ static char *chunk_bytes(struct mc_arena_chunk *chunk)
     return (char *)chunk + sizeof(*chunk);
 }
 
-void mc_arena_init(struct mc_arena *arena, size_t total_max)
-{
-    memset(arena, 0, sizeof(*arena));
-    arena->total_max = total_max;
-}
-
-void mc_arena_fini(struct mc_arena *arena)
+static void free_chunks(struct mc_arena *arena)
 {
     while (arena->chunks != NULL) {
         struct mc_arena_chunk *older = arena->chunks->older;
@@ -165,24 +159,52 @@ void mc_arena_fini(struct mc_arena *arena)
         mc_free(arena->chunks);
         arena->chunks = older;
     }
-    mc_arena_init(arena, arena->total_max);
+}
+
+void mc_arena_init(struct mc_arena *arena, size_t total_max)
+{
+    *arena = (struct mc_arena){.total_max = total_max, .keep_max = CHUNK_LEN_MIN};
+}
+
+void mc_arena_keep(struct mc_arena *arena, size_t keep_max)
+{
+    arena->keep_max = keep_max > CHUNK_LEN_MIN ? keep_max : CHUNK_LEN_MIN;
+}
+
+void mc_arena_fini(struct mc_arena *arena)
+{
+    free_chunks(arena);
+    *arena = (struct mc_arena){.total_max = arena->total_max, .keep_max = arena->keep_max};
+}
+
+/* Take the newest chunk that may be kept out of the list; NULL: none. */
+static struct mc_arena_chunk *take_kept(struct mc_arena *arena)
+{
+    struct mc_arena_chunk **link = &arena->chunks;
+
+    while (*link != NULL && (*link)->len > arena->keep_max) {
+        link = &(*link)->older;
+    }
+    if (*link != NULL) {
+        struct mc_arena_chunk *kept = *link;
+
+        *link = kept->older;
+        kept->older = NULL;
+        return kept;
+    }
+    return NULL;
 }
 
 void mc_arena_reset(struct mc_arena *arena)
 {
     struct mc_arena_chunk *kept = NULL;
 
-    while (arena->chunks != NULL) {
-        struct mc_arena_chunk *chunk = arena->chunks;
-
-        arena->chunks = chunk->older;
-        if (kept == NULL && chunk->len <= CHUNK_LEN_MIN) {
-            kept = chunk;
-            kept->older = NULL;
-        } else {
-            mc_free(chunk);
-        }
+    if (arena->chunks != NULL && arena->chunks->older != NULL && arena->total <= arena->keep_max) {
+        arena->first_len = arena->total; /* one chunk for all, from the next use on */
+    } else {
+        kept = take_kept(arena);
     }
+    free_chunks(arena);
     arena->chunks = kept;
     arena->next = kept == NULL ? NULL : chunk_bytes(kept);
     arena->end = kept == NULL ? NULL : chunk_bytes(kept) + kept->len;
@@ -205,8 +227,9 @@ void *mc_arena_alloc_slow_(struct mc_arena *arena, size_t len)
     if (need < len || need > room) {
         return NULL;
     }
-    /* The last chunk may be smaller than others, so that all of total_max can be used. */
     chunk_len = chunk_len > CHUNK_LEN_MAX ? CHUNK_LEN_MAX : chunk_len;
+    chunk_len = arena->total == 0 && chunk_len < arena->first_len ? arena->first_len : chunk_len;
+    /* The last chunk may be smaller than others, so that all of total_max can be used. */
     chunk_len = chunk_len > room ? room : chunk_len;
     chunk_len = chunk_len < need ? need : chunk_len;
     if (chunk_len > SIZE_MAX - sizeof(*chunk)) {

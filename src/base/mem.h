@@ -42,20 +42,29 @@ void mc_mem_keep_freed(void);
 struct mc_arena_chunk;
 
 /**
- * Bump allocator. init does not allocate; the first chunk comes with the first use. reset keeps
- * one chunk for the next request. One owner thread. Memory is aligned to 16 bytes and not zeroed;
- * len 0 takes 16 bytes, so that NULL always means failure.
+ * Bump allocator. init does not allocate; the first chunk comes with the first use. reset keeps at
+ * most one chunk for the next request. One owner thread. Memory is aligned to 16 bytes and not
+ * zeroed; len 0 takes 16 bytes, so that NULL always means failure.
  */
 struct mc_arena {
     struct mc_arena_chunk *chunks; /* newest first; owned */
     char *next, *end;              /* free part of the newest chunk */
     size_t total;                  /* bytes of all chunks */
     size_t total_max;              /* refuse to grow beyond; 0 is no bound */
+    size_t keep_max;               /* bytes that reset may keep */
+    size_t first_len;              /* of the next first chunk, at least */
 };
 
 void mc_arena_init(struct mc_arena *arena, size_t total_max);
 void mc_arena_fini(struct mc_arena *arena);
-/** Everything given out becomes invalid; at most one chunk of 64 KiB is kept. */
+/**
+ * Let reset keep a chunk of up to @p keep_max bytes, and not just 64 KiB: for an arena whose next
+ * use is much like the last, and soon. Given back each time, its memory would come back from the
+ * kernel page by page.
+ */
+void mc_arena_keep(struct mc_arena *arena, size_t keep_max);
+/** Everything given out becomes invalid. Of what several chunks held, the next first chunk will
+ * have the size, if it may be kept. */
 void mc_arena_reset(struct mc_arena *arena);
 void *mc_arena_alloc_slow_(struct mc_arena *arena, size_t len) MC_MUST_CHECK;
 

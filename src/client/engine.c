@@ -10,6 +10,9 @@
 
 /* Bytes that one engine's replies may take at a time: two replies at the wire's limit, unpacked. */
 #define WINDOW_ARENA_MAX ((size_t)512 << 20)
+/* What an engine keeps for its next call, of each of its arenas: a window of 256 keys takes half a
+ * MiB, so calls of any number of keys ask the kernel for nothing. */
+#define ARENA_KEEP_MAX ((size_t)2 << 20)
 #define REPORT_ARENA_MAX ((size_t)64 << 10)
 #define FINDINGS_ARENA_MAX ((size_t)512 << 10) /* MC_FINDINGS_MAX of the longest keys */
 
@@ -70,10 +73,12 @@ static mooncake_err create_engine(const struct mc_engine_options *options, struc
     transport.connections_max = options->tcp_connections;
     mc_list_init(&engine->node);
     mc_arena_init(&engine->arena, 0);
+    mc_arena_keep(&engine->arena, ARENA_KEEP_MAX);
     mc_arena_init(&engine->report_arena, REPORT_ARENA_MAX);
     mc_arena_init(&engine->findings_arena, FINDINGS_ARENA_MAX);
     for (unsigned i = 0; i < MC_WINDOWS_MAX; i++) {
         mc_arena_init(&engine->windows[i], WINDOW_ARENA_MAX);
+        mc_arena_keep(&engine->windows[i], ARENA_KEEP_MAX);
     }
     err = mc_loop_create(options->poll_us, &engine->loop);
     if (err != MOONCAKE_OK) {

@@ -204,6 +204,52 @@ static void arena__reset_keeps_one_small_chunk(void **state)
     assert_int_equal(mc_mem_live_count(), live);
 }
 
+static void take_in_pieces(struct mc_arena *arena, size_t total)
+{
+    for (size_t taken = 0; taken < total; taken += 1000) {
+        assert_non_null(mc_arena_alloc(arena, 1000));
+    }
+}
+
+static void arena__that_may_keep_allocates_nothing_for_the_like_of_its_last_use(void **state)
+{
+    int64_t live = mc_mem_live_count();
+    struct mc_arena arena;
+
+    (void)state;
+    mc_arena_init(&arena, 0);
+    mc_arena_keep(&arena, (size_t)1 << 20);
+    take_in_pieces(&arena, 400000);
+    assert_true(mc_mem_live_count() > live + 1);
+    mc_arena_reset(&arena);
+    take_in_pieces(&arena, 400000);
+    assert_int_equal(mc_mem_live_count(), live + 1); /* one chunk has taken the place of many */
+    mc_arena_reset(&arena);
+    mc_mem_fail_after(0);
+    take_in_pieces(&arena, 400000);
+    mc_mem_fail_after(-1);
+    mc_arena_fini(&arena);
+    assert_int_equal(mc_mem_live_count(), live);
+}
+
+static void arena__keeps_no_more_than_it_may(void **state)
+{
+    struct mc_arena arena;
+
+    (void)state;
+    mc_arena_init(&arena, 0);
+    mc_arena_keep(&arena, (size_t)1 << 20);
+    for (int i = 0; i < 3; i++) {
+        take_in_pieces(&arena, (size_t)5 << 20);
+        mc_arena_reset(&arena);
+        assert_true(arena.total > 0 && arena.total <= (size_t)1 << 20);
+        assert_non_null(mc_arena_alloc(&arena, (size_t)2 << 20)); /* one chunk too large to keep */
+        mc_arena_reset(&arena);
+        assert_true(arena.total <= (size_t)1 << 20);
+    }
+    mc_arena_fini(&arena);
+}
+
 static void arena__out_of_memory_leaves_it_usable(void **state)
 {
     struct mc_arena arena;
@@ -232,6 +278,8 @@ int main(void)
         cmocka_unit_test(arena__bound_below_a_chunk_is_of_use),
         cmocka_unit_test(arena__size_that_overflows_is_refused),
         cmocka_unit_test(arena__reset_keeps_one_small_chunk),
+        cmocka_unit_test(arena__that_may_keep_allocates_nothing_for_the_like_of_its_last_use),
+        cmocka_unit_test(arena__keeps_no_more_than_it_may),
         cmocka_unit_test(arena__out_of_memory_leaves_it_usable),
     };
 
