@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "mooncake/admin.h"
+#include "mooncake/view.h"
 
 #define BUCKETS 65536u
 
@@ -356,6 +357,67 @@ mooncake_err mooncake_size(mooncake_client *client, const char *key, uint32_t ti
 
     (void)mooncake_batch_size(client, &key, 1, timeout_ms, &result, out_len);
     return result;
+}
+
+/* ---- views: each a copy of its own ------------------------------------------------------- */
+
+struct mooncake_view {
+    unsigned char *data;
+    uint64_t len;
+};
+
+mooncake_err mooncake_get_view(mooncake_client *client, const char *key,
+                               const mooncake_view_options *options, uint32_t timeout_ms,
+                               mooncake_view **out_view)
+{
+    mooncake_view *view = calloc(1, sizeof(*view));
+    mooncake_err result;
+    uint64_t len = 0;
+
+    (void)options;
+    if (view == NULL) {
+        return MOONCAKE_ENOMEM;
+    }
+    result = mooncake_size(client, key, timeout_ms, &len);
+    view->data = calloc(1, len + 1);
+    if (result == MOONCAKE_OK && view->data == NULL) {
+        result = MOONCAKE_ENOMEM;
+    }
+    if (result == MOONCAKE_OK) {
+        result = mooncake_get_into(client, key, view->data, len, timeout_ms, &view->len);
+    }
+    if (result != MOONCAKE_OK) {
+        mooncake_view_release(view);
+        return result;
+    }
+    *out_view = view;
+    return MOONCAKE_OK;
+}
+
+mooncake_err mooncake_get_views(mooncake_client *client, const char *const *keys, size_t count,
+                                const mooncake_view_options *options, uint32_t timeout_ms,
+                                mooncake_err *results, mooncake_view **out_views)
+{
+    for (size_t i = 0; i < count; i++) {
+        results[i] = mooncake_get_view(client, keys[i], options, timeout_ms, &out_views[i]);
+    }
+    return MOONCAKE_OK;
+}
+
+const void *mooncake_view_data(const mooncake_view *view)
+{
+    return view->data;
+}
+
+uint64_t mooncake_view_size(const mooncake_view *view)
+{
+    return view->len;
+}
+
+void mooncake_view_release(mooncake_view *view)
+{
+    free(view->data);
+    free(view);
 }
 
 mooncake_err mooncake_remove(mooncake_client *client, const char *key, bool force,

@@ -145,13 +145,13 @@ class Io(unittest.TestCase):
 
     def test_each_operation_runs_and_verifies(self):
         result = bench_json("io", "--master", "fake", *self.CASES, "--ops",
-                            "put,get,mix,exist,miss,size,remove")
-        self.assertEqual(len(result["cases"]), 3 * 2 * 7)
+                            "put,get,view,mix,exist,miss,size,remove")
+        self.assertEqual(len(result["cases"]), 3 * 2 * 8)
         for case in result["cases"]:
             self.assertGreater(case["calls"], 0, case)
             self.assertEqual(case["errors"], 0, case)
             self.assertEqual(case["keys"], case["calls"] * case["batch"])
-            if case["op"] == "get":
+            if case["op"] in ("get", "view"):
                 self.assertEqual(case["verified_bytes"], case["keys"] * case["value_bytes"])
 
     def test_threads_and_processes_add_up(self):
@@ -164,11 +164,11 @@ class Io(unittest.TestCase):
 
     def test_lies_are_found(self):
         for lie in ("flip", "stale", "swap", "short"):
-            for batch in ("1", "5"):
+            for batch, op in (("1", "get"), ("5", "get"), ("1", "view"), ("5", "view")):
                 result = bench_json("io", "--master", f"fake:{lie}=2", "--sizes", "5000",
-                                    "--batches", batch, "--time", "20ms", "--ops", "get",
+                                    "--batches", batch, "--time", "20ms", "--ops", op,
                                     "--working-set", "1MiB", status=3)
-                self.assertEqual(result["wrong"], 1, lie)
+                self.assertEqual(result["wrong"], 1, (lie, op))
 
     def test_full_pool_fails_with_its_reason(self):
         result = bench_json("io", "--master", "fake:full=3", *self.CASES, "--ops", "get", status=1)

@@ -75,12 +75,12 @@ class Io(unittest.TestCase):
     def test_each_operation_of_many_workers_is_right(self):
         with Pool(PROGRAMS, ["256MiB", "256MiB"]) as pool:
             result = bench(pool, "io", "--sizes", "0,5000,1MiB", "--batches", "1,5", "--ops",
-                           "put,get,mix,exist,miss,size,remove", "--time", "50ms", "--threads",
+                           "put,get,view,mix,exist,miss,size,remove", "--time", "50ms", "--threads",
                            "2", "--processes", "2", "--working-set", "32MiB", "--keys", "64")
-            self.assertEqual(len(result["cases"]), 3 * 2 * 7)
+            self.assertEqual(len(result["cases"]), 3 * 2 * 8)
             for case in result["cases"]:
                 self.assertGreater(case["calls"], 0, case)
-                moves = case["op"] in ("put", "get", "mix")
+                moves = case["op"] in ("put", "get", "view", "mix")
                 self.assertEqual(case["bytes"], case["keys"] * case["value_bytes"] * moves)
             self.assertGreater(result["verified_bytes"], 0)
 

@@ -36,10 +36,8 @@ static bool parse_ops(const char *text, struct ops *out)
             op++;
         }
         if (op == MC_IO_OPS_COUNT || out->count == MC_LIST_MAX) {
-            (void)fprintf(stderr,
-                          "mooncake_bench: --ops: \"%.*s\" is not one of put, get, mix, exist, "
-                          "miss, size, remove\n",
-                          (int)(len > 80 ? 80 : len), at);
+            (void)fprintf(stderr, "mooncake_bench: --ops: \"%.*s\" is not one of %s\n",
+                          (int)(len > 80 ? 80 : len), at, MC_IO_OP_WORDS);
             return false;
         }
         out->items[out->count++] = (enum mc_io_op)op;

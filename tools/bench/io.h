@@ -8,6 +8,7 @@
 #define MC_IO_OP_LIST(X)                                                                           \
     X(PUT, "put")                                                                                  \
     X(GET, "get")                                                                                  \
+    X(VIEW, "view")                                                                                \
     X(MIX, "mix")                                                                                  \
     X(EXIST, "exist")                                                                              \
     X(MISS, "miss")                                                                                \
@@ -20,6 +21,10 @@ enum mc_io_op {
 #undef MC_IO_OP_ENUM_
         MC_IO_OPS_COUNT
 };
+
+/* All of them, for people: "put, get, ...". */
+#define MC_IO_OP_WORD_(name, word) ", " word
+#define MC_IO_OP_WORDS (&("" MC_IO_OP_LIST(MC_IO_OP_WORD_))[2])
 
 struct mc_io_case {
     enum mc_io_op op;

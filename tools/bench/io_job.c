@@ -9,6 +9,7 @@
 
 #include "crew.h"
 #include "io.h"
+#include "mooncake/view.h"
 #include "pattern.h"
 #include "requests.h"
 #include "timing.h"
@@ -24,6 +25,7 @@ struct state {
     const void **sources;
     uint64_t *lens, *got;
     mooncake_err *results;
+    mooncake_view **views;
     uint64_t first, next, held_max; /* in batches */
 };
 
@@ -90,6 +92,18 @@ static mooncake_err call_get(struct mc_worker *worker)
                                    s->results, s->got);
 }
 
+static mooncake_err call_view(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+
+    if (c->batch == 1) {
+        s->results[0] = mooncake_get_view(worker->client, s->keys[0], NULL, 0, &s->views[0]);
+        return s->results[0];
+    }
+    return mooncake_get_views(worker->client, s->keys, c->batch, NULL, 0, s->results, s->views);
+}
+
 static mooncake_err call_exist(struct mc_worker *worker)
 {
     const struct mc_io_case *c = case_of(worker);
@@ -147,7 +161,7 @@ static uint64_t make(struct mc_worker *worker, mooncake_err (*call)(struct mc_wo
     }
     fine = judge(worker, what, expected);
     if (measured) {
-        bool moves = call == call_put || call == call_get;
+        bool moves = call == call_put || call == call_get || call == call_view;
 
         mc_tally_call(worker->tally, took, fine, moves ? fine * c->size : 0);
     }
@@ -211,6 +225,26 @@ static bool do_get(struct mc_worker *worker)
     return fine > 0;
 }
 
+/* Opening is what is measured; the bytes are compared where they lie, and let go of, after it. */
+static bool do_view(struct mc_worker *worker)
+{
+    const struct mc_io_case *c = case_of(worker);
+    struct state *s = worker->state;
+    uint64_t fine;
+
+    name_any(worker);
+    memset(s->views, 0, c->batch * sizeof(*s->views));
+    fine = make(worker, call_view, "view", MOONCAKE_OK, true);
+    for (uint64_t i = 0; i < c->batch; i++) {
+        if (s->views[i] != NULL) {
+            mc_tally_verify(worker->tally, s->keys[i], mooncake_view_data(s->views[i]),
+                            mooncake_view_size(s->views[i]), c->size);
+            mooncake_view_release(s->views[i]);
+        }
+    }
+    return fine > 0;
+}
+
 static bool do_size(struct mc_worker *worker)
 {
     const struct mc_io_case *c = case_of(worker);
@@ -236,6 +270,8 @@ static bool step(struct mc_worker *worker)
         return make_room(worker) && do_put(worker, true);
     case MC_IO_GET:
         return do_get(worker);
+    case MC_IO_VIEW:
+        return do_view(worker);
     case MC_IO_MIX:
         if (mc_random_below(&worker->rnd, 100) < worker->options->get_percent) {
             return do_get(worker);
@@ -289,8 +325,10 @@ static bool allocate(struct mc_worker *worker, struct state *s)
     s->lens = array(c->batch, sizeof(*s->lens));
     s->got = array(c->batch, sizeof(*s->got));
     s->results = array(c->batch, sizeof(*s->results));
+    s->views = array(c->batch, sizeof(*s->views));
     if (s->texts == NULL || s->keys == NULL || s->values == NULL || s->spaces == NULL ||
-        s->sources == NULL || s->lens == NULL || s->got == NULL || s->results == NULL) {
+        s->sources == NULL || s->lens == NULL || s->got == NULL || s->results == NULL ||
+        s->views == NULL) {
         return false;
     }
     for (uint64_t i = 0; i < c->batch; i++) {
@@ -348,6 +386,7 @@ static bool prepare(struct mc_worker *worker)
         }
         break;
     case MC_IO_GET:
+    case MC_IO_VIEW:
     case MC_IO_MIX:
     case MC_IO_EXIST:
     case MC_IO_SIZE:
@@ -392,6 +431,7 @@ static void finish(struct mc_worker *worker)
     free(s->lens);
     free(s->got);
     free(s->results);
+    free(s->views);
     free(s);
     worker->state = NULL;
 }
