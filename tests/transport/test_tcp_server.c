@@ -441,6 +441,9 @@ static void mount__goes_although_peers_that_use_it_are_stuck(void **state)
     struct mc_extent_ref right = rig_extent(&f->segment, 8 << 20, 7 << 20, 1);
     struct mc_tcp_request write = whole(MC_RIGHT_WRITE, &left, 1);
     struct mc_tcp_request read = whole(MC_RIGHT_READ, &right, 1);
+    uint8_t begun[1000];
+    const volatile uint8_t *last_begun =
+        (const uint8_t *)f->segment.view + left.offset + sizeof(begun) - 1;
     struct rig_segment other;
     struct fixture other_view = *f;
     int reader = peer_open(f);
@@ -452,8 +455,10 @@ static void mount__goes_although_peers_that_use_it_are_stuck(void **state)
     other_view.segment = other;
     send_request(reader, &read);
     send_request(writer, &write);
-    peer_send(writer, f->segment.view, 1000);
+    memset(begun, 0xa5, sizeof(begun));
+    peer_send(writer, begun, sizeof(begun));
     WAIT_UNTIL(mc_counter_get(&mc_tcp_server_stats(f->server)->reads) == 1);
+    WAIT_UNTIL(last_begun[0] == 0xa5); /* the write is under way, too: else it would be refused */
     mc_mount_drop(21);
     rig_segment_close(&f->segment); /* unmapped: any later touch is a crash */
     peer_expect_end(reader);
