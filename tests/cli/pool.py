@@ -30,7 +30,7 @@ class HeldPort:
         self.socket = socket.socket()
         # Both have it: the daemon may listen where this socket only is.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(("127.0.0.1", 0))
+        self.socket.bind(("0.0.0.0", 0))  # a daemon may listen at all addresses
         self.port = self.socket.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
 
