@@ -2,8 +2,8 @@
  * A port of this host that stays the test's: it is bound, so that the kernel gives it to nobody
  * else, and nobody listens, so that connects are refused until the server that is tested listens
  * there. Both sockets must have SO_REUSEADDR; our servers' have. It is bound at all addresses: one
- * that is free at 127.0.0.1 may be the end of a connection at another, and then no server can listen
- * at all of them. For servers that go and come back, and for addresses where nobody is.
+ * that is free at 127.0.0.1 may be the end of a connection at another, and then no server can
+ * listen at all of them. For servers that go and come back, and for addresses where nobody is.
  */
 #ifndef MC_TESTS_HELD_PORT_H
 #define MC_TESTS_HELD_PORT_H
