@@ -1,12 +1,12 @@
 /* Opening and closing a client, its options, and what a fork does to it. */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/cores.h"
 #include "base/option.h"
 #include "client/api.h"
 #include "client/thin.h"
@@ -46,13 +46,6 @@ uint64_t mc_fork_generation(void)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-static uint32_t count_cpus(void)
-{
-    cpu_set_t cpus;
-
-    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
-}
-
 static uint32_t within(uint32_t value, uint32_t min, uint32_t max)
 {
     return value < min ? min : value > max ? max : value;
@@ -69,10 +62,10 @@ void mooncake_client_options_init_sized(mooncake_client_options *options, size_t
         .poll_us = 50,
         .reuse_descriptors = true,
         /* Beyond one for each CPU they are in each other's way: four cost puts a tenth on two. */
-        .tcp_connections = within(count_cpus(), 2, 4),
+        .tcp_connections = within(mc_cores_allowed(), 2, 4),
         /* The other CPUs have engines and models to run. A helper that must wait for its CPU keeps
          * its call waiting, so a machine of two or three has none to spare. */
-        .copy_threads = within(count_cpus() / 4, 0, 4),
+        .copy_threads = within(mc_cores_allowed() / 4, 0, 4),
     };
 
     mc_api_init_options(options, size, &defaults, sizeof(defaults));

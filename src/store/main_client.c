@@ -36,7 +36,7 @@ static const struct mc_option option_table[] = {
     OPTION(global_segment_size, TEXT, "4GiB", "bytes to lend to the pool; 0: none"),
     OPTION(local_buffer_size, TEXT, "",
            "accepted and not needed: thin clients move their bytes themselves"),
-    OPTION(threads, U32, "0", "data threads; 0: one a core, at most 4", .min = 0, .max = 16),
+    OPTION(threads, U32, "0", "data threads; 0: one for two cores, at most 4", .min = 0, .max = 16),
     OPTION(tenant_id, TEXT, "default", "only default: there are no tenants yet"),
     OPTION(port_file, TEXT, "", "file that gets data_port=N and serve_port=N once it serves"),
     OPTION(pools_max, TEXT, "",

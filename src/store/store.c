@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -21,6 +22,10 @@
 /* A store that was killed and started again finds its old mount alive until the master's client
  * TTL (10 s by default) has ended it. A name that is taken for longer belongs to somebody else. */
 #define NAME_TAKEN_MS_MAX 60000u
+/* Data threads when nobody says how many: half of the cores, within these. The kernel's part of
+ * moving bytes takes as long as ours and runs on the others. */
+#define LOOPS_CHOSEN_MIN 1u
+#define LOOPS_CHOSEN_MAX 4u
 
 static const struct mc_option options[] = {
     MC_OPTION(struct mc_store_config, master, TEXT, "127.0.0.1:50051",
@@ -40,8 +45,8 @@ static const struct mc_option options[] = {
     MC_OPTION(struct mc_store_config, admin_address, TEXT, "0.0.0.0",
               "numeric address that they listen on"),
     MC_OPTION(struct mc_store_config, log_level, TEXT, "info", "error, warn, info, debug or off"),
-    MC_OPTION(struct mc_store_config, loops, U32, "0", "data threads; 0: one a core, at most 4",
-              .min = 0, .max = 16),
+    MC_OPTION(struct mc_store_config, loops, U32, "0",
+              "data threads; 0: one for two cores, at most 4", .min = 0, .max = 16),
     MC_OPTION(struct mc_store_config, poll_us, U32, "50",
               "microseconds a data thread polls before it sleeps", .min = 0, .max = 1000000),
     MC_OPTION(struct mc_store_config, grace, SECONDS, "3",
@@ -257,12 +262,14 @@ static mooncake_err parse_segments(struct daemon *daemon, uint64_t *lens)
 
 static unsigned choose_loops(uint32_t wished)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t half = mc_cores_allowed() / 2;
 
     if (wished > 0) {
         return wished;
     }
-    return cores < 1 ? 1u : cores > 4 ? 4u : (unsigned)cores;
+    return half < LOOPS_CHOSEN_MIN   ? LOOPS_CHOSEN_MIN
+           : half > LOOPS_CHOSEN_MAX ? LOOPS_CHOSEN_MAX
+                                     : half;
 }
 
 static const char *text_or_null(const char *text)
