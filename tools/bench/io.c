@@ -76,25 +76,31 @@ struct run {
     json_t *cases; /* NULL unless --json */
 };
 
-/* Is it what a raw request for 1 MiB can be compared with? */
-static bool is_asked(const struct mc_io_case *c)
+/* What a case is to be compared with: mc_limits_kind or-ed together. */
+static unsigned limits_of(const struct mc_io_case *c)
 {
-    return c->batch == 1 && c->op == MC_IO_GET && c->size == MC_LIMITS_MESSAGE_LEN;
+    unsigned kinds = 0;
+
+    if (c->batch == 1) {
+        kinds |= MC_LIMITS_TRIP;
+    }
+    if (c->batch == 1 && c->op == MC_IO_GET && c->size == MC_LIMITS_MESSAGE_LEN) {
+        kinds |= MC_LIMITS_ASK;
+    }
+    if (c->size >= MC_IO_BULK_LEN &&
+        (c->op == MC_IO_PUT || c->op == MC_IO_GET || c->op == MC_IO_MIX)) {
+        kinds |= MC_LIMITS_COPY | MC_LIMITS_STREAM;
+    }
+    return kinds;
 }
 
 static void report_case(struct run *run, const struct mc_io_case *c, const struct mc_tally *tally)
 {
     char size[MC_TEXT_LEN];
     char title[80];
-    unsigned shape = 0;
 
     if (run->cases != NULL) {
-        json_t *root = mc_json_tally(tally, &run->limits);
-
-        if (run->limits.measured && is_asked(c)) {
-            (void)json_object_set_new(root, "x_tcp_1mib",
-                                      json_real(mc_report_x_asked(tally, &run->limits)));
-        }
+        json_t *root = mc_json_tally(tally);
 
         (void)json_object_set_new(root, "op", json_string(mc_io_op_names[c->op]));
         (void)json_object_set_new(root, "value_bytes", json_integer((json_int_t)c->size));
@@ -104,31 +110,21 @@ static void report_case(struct run *run, const struct mc_io_case *c, const struc
     }
     (void)snprintf(title, sizeof(title), "%-6s %8s x %llu", mc_io_op_names[c->op],
                    mc_text_size(size, c->size), (unsigned long long)c->batch);
-    if (c->batch == 1) {
-        shape |= MC_LINE_SINGLE;
-    }
-    if (c->size >= MC_IO_BULK_LEN && tally->bytes > 0) {
-        shape |= MC_LINE_BULK;
-    }
-    if (is_asked(c)) {
-        shape |= MC_LINE_ASKED;
-    }
-    mc_report_line(title, tally, &run->limits, shape);
+    mc_report_line(title, tally, &run->limits);
     (void)fflush(stdout);
 }
 
-/* One run of a case. Copies are compared with what the machine copies just before and after. */
+/* One run of a case, compared with what the machine does just before and after. */
 static bool run_once(const struct run *run, const struct mc_io_case *c, struct mc_tally *tally)
 {
-    bool compare = run->limits.measured && c->size * c->batch >= MC_IO_BULK_LEN &&
-                   (c->op == MC_IO_PUT || c->op == MC_IO_GET || c->op == MC_IO_MIX);
-    double before = compare ? mc_limits_copy_now() : 0;
-    bool fine = mc_crew_run(run->options, &mc_io_job, c, tally);
-    double after = compare ? mc_limits_copy_now() : 0;
+    unsigned kinds = run->limits.measured ? limits_of(c) : 0;
+    struct mc_limits before, after;
+    bool fine;
 
-    if (before > 0 && after > 0) {
-        tally->x_copy = tally->bytes_rate / ((before + after) / 2);
-    }
+    mc_limits_look(kinds, &before);
+    fine = mc_crew_run(run->options, &mc_io_job, c, tally);
+    mc_limits_look(kinds, &after);
+    mc_tally_compare(tally, &before, &after);
     return fine;
 }
 

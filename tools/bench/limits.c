@@ -25,12 +25,6 @@
 #define FUSED_BLOCK ((size_t)16 << 10)
 #define PASSES 3
 
-bool mc_limits_fail(char *why, size_t why_len, const char *what)
-{
-    (void)snprintf(why, why_len, "%s: %s", what, strerror(errno));
-    return false;
-}
-
 unsigned char *mc_limits_memory(size_t len)
 {
     void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -109,15 +103,10 @@ static bool have_memory(void)
            madvise(memory_to, MEMORY_LEN, MADV_DONTFORK) == 0;
 }
 
-double mc_limits_copy_now(void)
-{
-    return have_memory() ? best_rate(pass_fused, memory_to, memory_from) : 0;
-}
-
-static bool measure_memory(struct mc_limits *out, char *why, size_t why_len)
+static bool measure_memory(struct mc_limits *out)
 {
     if (!have_memory()) {
-        return mc_limits_fail(why, why_len, "256 MiB for measuring memory");
+        return false;
     }
     out->memcpy_rate = best_rate(pass_memcpy, memory_to, memory_from);
     out->fused_rate = best_rate(pass_fused, memory_to, memory_from);
@@ -128,11 +117,25 @@ static bool measure_memory(struct mc_limits *out, char *why, size_t why_len)
 bool mc_limits_measure(struct mc_limits *out, char *why, size_t why_len)
 {
     struct mc_limits limits = {0};
+    const char *what = "256 MiB for measuring memory";
 
-    if (!measure_memory(&limits, why, why_len) || !mc_limits_sockets(&limits, why, why_len)) {
-        return false;
+    if (measure_memory(&limits)) {
+        what = "loopback sockets for measuring";
+        if (mc_limits_sockets(&limits)) {
+            limits.measured = true;
+            *out = limits;
+            return true;
+        }
     }
-    limits.measured = true;
-    *out = limits;
-    return true;
+    (void)snprintf(why, why_len, "%s: %s", what, strerror(errno));
+    return false;
+}
+
+void mc_limits_look(unsigned kinds, struct mc_limits *out)
+{
+    *out = (struct mc_limits){0};
+    if ((kinds & MC_LIMITS_COPY) != 0 && have_memory()) {
+        out->fused_rate = best_rate(pass_fused, memory_to, memory_from);
+    }
+    mc_limits_sockets_look(kinds, out);
 }

@@ -1,7 +1,10 @@
 /*
  * What this machine can do at all, measured in the same run: the figures of a pool are ratios to
- * these. Forks a process for the other end of the loopback sockets; call it before any client is
- * opened.
+ * these. A machine that is shared with others changes its pace, so what a case is compared with is
+ * measured again just before and after it.
+ *
+ * Forks processes for the other ends of loopback sockets, which end with this one: first call it
+ * before any client is opened. One thread.
  */
 #ifndef MC_BENCH_LIMITS_H
 #define MC_BENCH_LIMITS_H
@@ -12,9 +15,9 @@
 
 #define MC_LIMITS_MESSAGE_LEN ((size_t)1 << 20)
 
-/* Rates in bytes per second. */
+/* Rates in bytes per second; 0: not measured. */
 struct mc_limits {
-    bool measured;
+    bool measured;       /* all of them */
     double memcpy_rate;  /* out of any cache */
     double fused_rate;   /* copy and xxh3 in one pass, block by block */
     double xxh3_rate;    /* checksum alone, out of any cache */
@@ -26,14 +29,19 @@ struct mc_limits {
     uint64_t polled_trip_p50_ns;       /* the same while both ends poll */
 };
 
-/**
- * One thread's copy with its checksum as it goes at this moment: a machine that is shared gives its
- * memory's width by turns, so a rate of copies is compared with what was measured beside it. Best
- * of three passes over memory that stays allocated; 30 ms. 0: there is no memory.
- */
-double mc_limits_copy_now(void);
+/* What can be looked at again. */
+enum mc_limits_kind {
+    MC_LIMITS_COPY = 1,   /* fused_rate: 30 ms */
+    MC_LIMITS_STREAM = 2, /* stream_rate and stream2_rate: 200 ms */
+    MC_LIMITS_TRIP = 4,   /* trip_p50_ns: 40 ms */
+    MC_LIMITS_ASK = 8,    /* mib_rate, mib_p50_ns: 40 ms */
+};
 
-/** About three seconds. False: @p why says what the system refused. */
+/** All of them; about four seconds. False: @p why says what the system refused. */
 bool mc_limits_measure(struct mc_limits *out, char *why, size_t why_len);
+
+/** Those of @p kinds (mc_limits_kind or-ed together), as they are at this moment. What fails, and
+ * all others, are 0. */
+void mc_limits_look(unsigned kinds, struct mc_limits *out);
 
 #endif

@@ -1,16 +1,8 @@
-/* Sockets: a child process answers one-byte commands. */
-#include <arpa/inet.h>
+/* Loopback sockets: trips, requests, streams. */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "histogram.h"
@@ -18,180 +10,43 @@
 #include "timing.h"
 
 #define MESSAGE_LEN MC_LIMITS_MESSAGE_LEN
-#define RING_LEN (32 * MESSAGE_LEN) /* what a batch of 32 such values moves through */
+#define RING_LEN MC_LIMITS_RING_LEN
 #define PHASE_NS 300000000u
 #define SLICE_NS 100000000u
 #define SLICES 5
-#define SOCKET_TIMEOUT_S 5
-#define PAIR 2 /* connections that a client has to one store at most */
+/* The same for a short look. */
+#define PHASE_NOW_NS 40000000u
+#define SLICE_NOW_NS 30000000u
+#define SLICES_NOW 3
 
-/* What the kernel chooses, and what holds a message: the better one is the limit. */
-static const int buffer_lens[] = {0, 4 << 20};
-#define BUFFER_LENS (sizeof(buffer_lens) / sizeof(buffer_lens[0]))
-
-enum command { TRIP = 't', POLLED_TRIP = 'p', MESSAGE = 'm', STREAM = 's' };
-
-/* Trips and messages are measured between two processors, as between two hosts. On one processor
- * they take half the time: nobody is woken, and the bytes are in its cache. The kernel may choose
- * either, so without this a limit is one or the other by chance. */
-struct places {
-    cpu_set_t all; /* where this process may run */
-    int count;
+/* How long. */
+struct span {
+    uint64_t phase_ns, slice_ns;
+    int slices;
 };
 
-static void places_init(struct places *places)
-{
-    CPU_ZERO(&places->all);
-    places->count =
-        sched_getaffinity(0, sizeof(places->all), &places->all) == 0 ? CPU_COUNT(&places->all) : 0;
-}
+static const struct span whole = {PHASE_NS, SLICE_NS, SLICES};
+static const struct span short_look = {PHASE_NOW_NS, SLICE_NOW_NS, SLICES_NOW};
 
-/* Run on the @p index-th processor, if there are so many. */
-static void places_take(const struct places *places, int index)
-{
-    cpu_set_t one;
-    int seen = 0;
+static unsigned char *ring;          /* where bytes are received; not a forked worker's */
+static size_t mib_best, stream_best; /* the buffers that did better, when the whole was measured */
 
-    if (index >= places->count) {
-        return;
-    }
-    CPU_ZERO(&one);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &places->all) && seen++ == index) {
-            CPU_SET(cpu, &one);
-        }
-    }
-    (void)sched_setaffinity(0, sizeof(one), &one);
-}
-
-static void places_free(const struct places *places)
-{
-    if (places->count > 0) {
-        (void)sched_setaffinity(0, sizeof(places->all), &places->all);
-    }
-}
-
-/* ---- two ends ------------------------------------------------------------------------------- */
-
-/* @p buffer_len 0 leaves the buffers to the kernel's own tuning. */
-static void set_up(int fd, int buffer_len)
-{
-    struct timeval timeout = {SOCKET_TIMEOUT_S, 0};
-    int on = 1;
-
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    if (buffer_len > 0) {
-        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer_len, sizeof(buffer_len));
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_len, sizeof(buffer_len));
-    }
-}
-
-static bool send_all(int fd, const unsigned char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t sent = send(fd, data, len, MSG_NOSIGNAL);
-
-        if (sent <= 0) {
-            return false;
-        }
-        data += sent;
-        len -= (size_t)sent;
-    }
-    return true;
-}
-
-/* One byte, looked for without sleeping. */
-static bool poll_byte(int fd, unsigned char *out)
-{
-    uint64_t end = mc_now_ns() + SOCKET_TIMEOUT_S * 1000000000u;
-
-    do {
-        ssize_t got = recv(fd, out, 1, MSG_DONTWAIT);
-
-        if (got >= 0 || (errno != EAGAIN && errno != EINTR)) {
-            return got == 1;
-        }
-    } while (mc_now_ns() < end);
-    return false;
-}
-
-/* Answer commands until the other end closes. */
-static void serve(int fd, const unsigned char *ring)
-{
-    unsigned char command = TRIP;
-    size_t at = 0;
-
-    while (command == POLLED_TRIP ? poll_byte(fd, &command) : recv(fd, &command, 1, 0) == 1) {
-        bool going = true;
-
-        if (command == TRIP || command == POLLED_TRIP) {
-            going = send_all(fd, &command, 1);
-        } else if (command == MESSAGE) {
-            going = send_all(fd, ring + at, MESSAGE_LEN);
-            at = (at + MESSAGE_LEN) % RING_LEN;
-        } else {
-            while (going) {
-                going = send_all(fd, ring + at, MESSAGE_LEN);
-                at = (at + MESSAGE_LEN) % RING_LEN;
-            }
-        }
-        if (!going) {
-            break;
-        }
-    }
-}
-
-/* @p places NULL: it runs where the kernel likes. */
-static _Noreturn void child(int listener, const unsigned char *ring, const struct places *places)
-{
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (places != NULL) {
-        places_take(places, 1);
-    }
-    for (size_t i = 0; i < BUFFER_LENS; i++) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-
-        if (fd >= 0) {
-            set_up(fd, buffer_lens[i]);
-            serve(fd, ring);
-            (void)close(fd);
-        }
-    }
-    _exit(0);
-}
-
-/* Takes what there is, as a program does that has other connections too. */
-static bool receive(int fd, unsigned char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t got = recv(fd, data, len, 0);
-
-        if (got <= 0) {
-            return false;
-        }
-        data += got;
-        len -= (size_t)got;
-    }
-    return true;
-}
-
-static bool ask(int fd, enum command command)
+static bool ask(int fd, enum mc_end_command command)
 {
     unsigned char byte = (unsigned char)command;
 
-    return send_all(fd, &byte, 1);
+    return mc_end_send(fd, &byte, 1);
 }
 
-static bool run_trips(int fd, enum command command, unsigned char *ring, struct mc_histogram *out)
+static bool run_trips(int fd, enum mc_end_command command, uint64_t for_ns,
+                      struct mc_histogram *out)
 {
-    uint64_t end = mc_now_ns() + PHASE_NS;
+    uint64_t end = mc_now_ns() + for_ns;
     uint64_t start;
 
     while ((start = mc_now_ns()) < end) {
-        if (!ask(fd, command) ||
-            !(command == POLLED_TRIP ? poll_byte(fd, ring) : receive(fd, ring, 1))) {
+        if (!ask(fd, command) || !(command == MC_END_POLLED_TRIP ? mc_end_poll(fd, ring)
+                                                                 : mc_end_receive(fd, ring, 1))) {
             return false;
         }
         mc_histogram_add(out, mc_now_ns() - start);
@@ -199,29 +54,40 @@ static bool run_trips(int fd, enum command command, unsigned char *ring, struct 
     return true;
 }
 
-static bool measure_trips(int fd, unsigned char *ring, struct mc_limits *out)
+static bool measure_trips(int fd, const struct span *span, struct mc_limits *out)
 {
-    struct mc_histogram trips = {0}, polled = {0};
+    struct mc_histogram trips = {0};
 
-    if (!run_trips(fd, TRIP, ring, &trips) || !run_trips(fd, POLLED_TRIP, ring, &polled)) {
+    if (!run_trips(fd, MC_END_TRIP, span->phase_ns, &trips)) {
         return false;
     }
     out->trip_p50_ns = mc_histogram_at(&trips, 0.5);
     out->trip_p99_ns = mc_histogram_at(&trips, 0.99);
-    out->polled_trip_p50_ns = mc_histogram_at(&polled, 0.5);
     return true;
 }
 
-static bool measure_messages(int fd, unsigned char *ring, struct mc_limits *out)
+static bool measure_polled_trips(int fd, struct mc_limits *out)
+{
+    struct mc_histogram trips = {0};
+
+    if (!run_trips(fd, MC_END_POLLED_TRIP, whole.phase_ns, &trips)) {
+        return false;
+    }
+    out->polled_trip_p50_ns = mc_histogram_at(&trips, 0.5);
+    return true;
+}
+
+/* True too if it was no better than what is known. */
+static bool measure_messages(int fd, const struct span *span, struct mc_limits *out)
 {
     struct mc_histogram messages = {0};
-    uint64_t end = mc_now_ns() + PHASE_NS;
+    uint64_t end = mc_now_ns() + span->phase_ns;
     uint64_t start;
     double rate;
     size_t at = 0;
 
     while ((start = mc_now_ns()) < end) {
-        if (!ask(fd, MESSAGE) || !receive(fd, ring + at, MESSAGE_LEN)) {
+        if (!ask(fd, MC_END_MESSAGE) || !mc_end_receive(fd, ring + at, MESSAGE_LEN)) {
             return false;
         }
         mc_histogram_add(&messages, mc_now_ns() - start);
@@ -235,202 +101,143 @@ static bool measure_messages(int fd, unsigned char *ring, struct mc_limits *out)
     return true;
 }
 
-/* Receive for a while. 0: the connection has failed. */
-static double stream_slice(int fd, unsigned char *ring)
+/* Receive what one or several streams send, for a while. 0: one of them has failed. */
+static double stream_slice(struct pollfd *fds, unsigned count, uint64_t for_ns)
 {
     uint64_t start = mc_now_ns();
     uint64_t now = start;
     uint64_t bytes = 0;
 
-    while (now - start < SLICE_NS) {
-        if (!receive(fd, ring + bytes % RING_LEN, MESSAGE_LEN)) {
+    while (now - start < for_ns) {
+        if (count > 1 && poll(fds, count, MC_LIMITS_TIMEOUT_S * 1000) <= 0) {
             return 0;
         }
-        bytes += MESSAGE_LEN;
+        for (unsigned i = 0; i < count; i++) {
+            unsigned char *to = ring + bytes % (RING_LEN - MESSAGE_LEN);
+            ssize_t got;
+
+            if (count > 1 && fds[i].revents == 0) {
+                continue;
+            }
+            got = recv(fds[i].fd, to, MESSAGE_LEN, count > 1 ? MSG_DONTWAIT : 0);
+            if (got <= 0) {
+                return 0;
+            }
+            bytes += (uint64_t)got;
+        }
         now = mc_now_ns();
     }
     return (double)bytes * 1e9 / (double)(now - start);
 }
 
-/* The best of some slices: as with memory, what the machine can do. */
-static bool measure_stream(int fd, unsigned char *ring, struct mc_limits *out)
+/* The best of some slices: as with memory, what the machine can do. 0: it failed. */
+static double stream_rate(unsigned count, size_t buffer, const struct span *span)
 {
-    if (!ask(fd, STREAM)) {
-        return false;
-    }
-    for (int i = 0; i < SLICES; i++) {
-        double rate = stream_slice(fd, ring);
+    struct pollfd fds[MC_LIMITS_ENDS];
+    double best = 0;
+    bool fine = true;
+    unsigned made;
 
-        if (rate <= 0) {
-            return false;
-        }
-        out->stream_rate = rate > out->stream_rate ? rate : out->stream_rate;
+    for (made = 0; fine && made < count; made++) {
+        fds[made] = (struct pollfd){.fd = mc_end_connect(buffer, count == 1), .events = POLLIN};
+        fine = fds[made].fd >= 0 && ask(fds[made].fd, MC_END_STREAM);
     }
-    return true;
+    for (int i = 0; fine && i < span->slices; i++) {
+        double rate = stream_slice(fds, count, span->slice_ns);
+
+        fine = rate > 0;
+        best = rate > best ? rate : best;
+    }
+    for (unsigned i = 0; i < made; i++) {
+        if (fds[i].fd >= 0) {
+            (void)close(fds[i].fd);
+        }
+    }
+    return fine ? best : 0;
 }
 
-/* Take what there is on either of the two. False: neither has anything for long, or one failed. */
-static bool receive_either(struct pollfd fds[PAIR], unsigned char *to, uint64_t *bytes)
+static bool have_ring(void)
 {
-    if (poll(fds, PAIR, SOCKET_TIMEOUT_S * 1000) <= 0) {
-        return false;
+    if (ring == NULL) {
+        ring = mc_limits_memory(RING_LEN);
     }
-    for (int i = 0; i < PAIR; i++) {
-        ssize_t got;
-
-        if (fds[i].revents == 0) {
-            continue;
-        }
-        got = recv(fds[i].fd, to, MESSAGE_LEN, MSG_DONTWAIT);
-        if (got <= 0) {
-            return false;
-        }
-        *bytes += (uint64_t)got;
-    }
-    return true;
+    /* Without DONTFORK the first writes here after a fork would copy pages. */
+    return ring != NULL && madvise(ring, RING_LEN, MADV_DONTFORK) == 0;
 }
 
-static bool measure_pair(const int pair[PAIR], unsigned char *ring, struct mc_limits *out)
+/* Trips and requests, from the first processor to the second. */
+static bool measure_apart(size_t buffer, bool trips, const struct span *span, bool messages,
+                          struct mc_limits *out)
 {
-    struct pollfd fds[PAIR];
+    int fd = mc_end_connect(buffer, true);
+    struct mc_places places;
+    bool fine = fd >= 0;
 
-    for (int i = 0; i < PAIR; i++) {
-        fds[i] = (struct pollfd){.fd = pair[i], .events = POLLIN};
-        if (!ask(pair[i], STREAM)) {
-            return false;
-        }
-    }
-    for (int i = 0; i < SLICES; i++) {
-        uint64_t start = mc_now_ns();
-        uint64_t now = start;
-        uint64_t bytes = 0;
-        double rate;
-
-        while (now - start < SLICE_NS) {
-            if (!receive_either(fds, ring + bytes % (RING_LEN - MESSAGE_LEN), &bytes)) {
-                return false;
-            }
-            now = mc_now_ns();
-        }
-        rate = (double)bytes * 1e9 / (double)(now - start);
-        out->stream2_rate = rate > out->stream2_rate ? rate : out->stream2_rate;
-    }
-    return true;
-}
-
-/* A socket to @p listener; -1: none. */
-static int connect_to(int listener, int buffer_len)
-{
-    struct sockaddr_in address;
-    socklen_t address_len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0) {
-        return -1;
-    }
-    set_up(fd, buffer_len);
-    if (getsockname(listener, (struct sockaddr *)&address, &address_len) != 0 ||
-        connect(fd, (struct sockaddr *)&address, address_len) != 0) {
+    mc_places_init(&places);
+    mc_places_take(&places, 0);
+    fine = fine && (!trips || measure_trips(fd, span, out));
+    fine = fine && (!messages || measure_messages(fd, span, out));
+    mc_places_free(&places);
+    if (fd >= 0) {
         (void)close(fd);
-        return -1;
     }
-    return fd;
+    return fine;
 }
 
-/* @p listener is bound to loopback; the child has it too. */
-static bool measure_connected(int listener, int buffer_len, const struct places *places,
-                              unsigned char *ring, struct mc_limits *out)
+static bool measure_polled(struct mc_limits *out)
 {
-    int fd = connect_to(listener, buffer_len);
+    int fd = mc_end_connect(0, true);
+    struct mc_places places;
     bool fine;
 
     if (fd < 0) {
         return false;
     }
-    places_take(places, 0);
-    fine =
-        (out->trip_p50_ns > 0 || measure_trips(fd, ring, out)) && measure_messages(fd, ring, out);
-    places_free(places);
-    fine = fine && measure_stream(fd, ring, out);
+    mc_places_init(&places);
+    mc_places_take(&places, 0);
+    fine = measure_polled_trips(fd, out);
+    mc_places_free(&places);
     (void)close(fd);
     return fine;
 }
 
-/* Two connections, each with a sender of its own. */
-static bool measure_two(int listener, const unsigned char *source, unsigned char *ring,
-                        struct mc_limits *out)
+bool mc_limits_sockets(struct mc_limits *out)
 {
-    pid_t pids[PAIR] = {0, 0};
-    int fds[PAIR] = {-1, -1};
-    bool fine = true;
+    if (!have_ring() || !mc_ends_start() || !measure_polled(out)) {
+        return false;
+    }
+    for (size_t buffer = 0; buffer < MC_LIMITS_BUFFERS; buffer++) {
+        double before = out->mib_rate;
+        double rate;
 
-    for (int i = 0; fine && i < PAIR; i++) {
-        pids[i] = fork();
-        if (pids[i] == 0) {
-            child(listener, source, NULL);
+        if (!measure_apart(buffer, buffer == 0, &whole, true, out)) {
+            return false;
         }
-        fds[i] = pids[i] < 0 ? -1 : connect_to(listener, 0);
-        fine = fds[i] >= 0;
-    }
-    fine = fine && measure_pair(fds, ring, out);
-    for (int i = 0; i < PAIR; i++) {
-        if (fds[i] >= 0) {
-            (void)close(fds[i]);
-        }
-        if (pids[i] > 0) {
-            (void)kill(pids[i], SIGKILL);
-            (void)waitpid(pids[i], NULL, 0);
+        mib_best = out->mib_rate > before ? buffer : mib_best;
+        rate = stream_rate(1, buffer, &whole);
+        if (rate > out->stream_rate) {
+            out->stream_rate = rate;
+            stream_best = buffer;
         }
     }
-    return fine;
+    out->stream2_rate = stream_rate(MC_LIMITS_ENDS, 0, &whole);
+    return out->stream_rate > 0 && out->stream2_rate > 0;
 }
 
-bool mc_limits_sockets(struct mc_limits *out, char *why, size_t why_len)
+void mc_limits_sockets_look(unsigned kinds, struct mc_limits *out)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    unsigned char *source = mc_limits_memory(RING_LEN);
-    unsigned char *ring = mc_limits_memory(RING_LEN);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct places places;
-    bool fine = false;
-    pid_t pid;
-
-    places_init(&places);
-    /* Without DONTFORK the first writes here after the fork would copy pages. */
-    if (source == NULL || ring == NULL || madvise(ring, RING_LEN, MADV_DONTFORK) != 0 ||
-        listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-        listen(listener, (int)BUFFER_LENS) != 0) {
-        (void)mc_limits_fail(why, why_len, "a loopback socket for measuring");
-        goto close_listener;
+    if ((kinds & (MC_LIMITS_TRIP | MC_LIMITS_ASK | MC_LIMITS_STREAM)) == 0 || !have_ring() ||
+        !mc_ends_start()) {
+        return;
     }
-    pid = fork();
-    if (pid == 0) {
-        child(listener, source, &places);
+    if ((kinds & MC_LIMITS_TRIP) != 0) {
+        (void)measure_apart(0, true, &short_look, false, out);
     }
-    if (pid < 0) {
-        (void)mc_limits_fail(why, why_len, "a process for measuring");
-        goto close_listener;
+    if ((kinds & MC_LIMITS_ASK) != 0) {
+        (void)measure_apart(mib_best, false, &short_look, true, out);
     }
-    fine = true;
-    for (size_t i = 0; fine && i < BUFFER_LENS; i++) {
-        fine = measure_connected(listener, buffer_lens[i], &places, ring, out);
+    if ((kinds & MC_LIMITS_STREAM) != 0) {
+        out->stream_rate = stream_rate(1, stream_best, &short_look);
+        out->stream2_rate = stream_rate(MC_LIMITS_ENDS, 0, &short_look);
     }
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
-    fine = fine && measure_two(listener, source, ring, out);
-    if (!fine) {
-        (void)mc_limits_fail(why, why_len, "loopback socket");
-    }
-
-close_listener:
-    if (listener >= 0) {
-        (void)close(listener);
-    }
-    if (ring != NULL) {
-        (void)munmap(ring, RING_LEN);
-    }
-    if (source != NULL) {
-        (void)munmap(source, RING_LEN);
-    }
-    return fine;
 }

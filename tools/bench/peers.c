@@ -209,14 +209,12 @@ static double best_tcp_rival(const struct run *run)
 
 static void report_json(struct run *run, const struct mc_io_case *c)
 {
-    static const struct mc_limits no_limits;
     double best = best_tcp_rival(run);
     json_t *who = json_object();
 
     for (size_t i = 0; i < COLUMNS; i++) {
         if (run->cells[i].known) {
-            (void)json_object_set_new(who, column_name(i),
-                                      mc_json_tally(&run->cells[i].tally, &no_limits));
+            (void)json_object_set_new(who, column_name(i), mc_json_tally(&run->cells[i].tally));
         }
     }
     (void)json_array_append_new(

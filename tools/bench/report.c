@@ -90,12 +90,6 @@ void mc_report_head(const char *title, const struct mc_limits *limits)
     (void)printf("\n");
 }
 
-double mc_report_x_asked(const struct mc_tally *tally, const struct mc_limits *limits)
-{
-    return (double)mc_histogram_at(&tally->latency, 0.5) /
-           (double)(limits->mib_p50_ns + limits->trip_p50_ns);
-}
-
 static double cpu_per_gib(const struct mc_tally *tally)
 {
     const double gib = (double)tally->bytes / (double)(1u << 30);
@@ -112,8 +106,7 @@ static void print_ratio(bool applies, double ratio)
     }
 }
 
-void mc_report_line(const char *title, const struct mc_tally *tally, const struct mc_limits *limits,
-                    unsigned shape)
+void mc_report_line(const char *title, const struct mc_tally *tally, const struct mc_limits *limits)
 {
     const struct mc_histogram *h = &tally->latency;
     char items[MC_TEXT_LEN], rate[MC_TEXT_LEN], p50[MC_TEXT_LEN], p99[MC_TEXT_LEN];
@@ -126,12 +119,11 @@ void mc_report_line(const char *title, const struct mc_tally *tally, const struc
                  mc_text_time(p99, mc_histogram_at(h, 0.99)), mc_text_time(longest, h->max));
     print_ratio(tally->cpu_ns > 0 && tally->bytes > 0, cpu_per_gib(tally));
     if (limits->measured) {
-        print_ratio((shape & MC_LINE_BULK) != 0 && tally->x_copy > 0, tally->x_copy);
-        print_ratio((shape & MC_LINE_BULK) != 0, tally->bytes_rate / limits->stream_rate);
-        print_ratio((shape & MC_LINE_BULK) != 0, tally->bytes_rate / limits->stream2_rate);
-        print_ratio((shape & MC_LINE_SINGLE) != 0,
-                    (double)mc_histogram_at(h, 0.5) / (double)limits->trip_p50_ns);
-        print_ratio((shape & MC_LINE_ASKED) != 0, mc_report_x_asked(tally, limits));
+        print_ratio(tally->x.copy > 0, tally->x.copy);
+        print_ratio(tally->x.stream > 0, tally->x.stream);
+        print_ratio(tally->x.stream2 > 0, tally->x.stream2);
+        print_ratio(tally->x.trip > 0, tally->x.trip);
+        print_ratio(tally->x.ask > 0, tally->x.ask);
     }
     (void)printf("\n");
 }
@@ -164,30 +156,46 @@ json_t *mc_json_limits(const struct mc_limits *limits)
         (json_int_t)limits->polled_trip_p50_ns);
 }
 
-json_t *mc_json_tally(const struct mc_tally *tally, const struct mc_limits *limits)
+/* The ratios, and what they were made with. */
+static void add_ratios(json_t *root, const struct mc_tally *tally)
+{
+    const struct mc_limits *limits = &tally->beside;
+    const struct {
+        const char *name, *limit;
+        double ratio, value;
+    } all[] = {
+        {"x_copy_xxh3", "copy_xxh3_bytes_per_s", tally->x.copy, limits->fused_rate},
+        {"x_tcp_stream", "tcp_stream_bytes_per_s", tally->x.stream, limits->stream_rate},
+        {"x_tcp_stream2", "tcp_stream2_bytes_per_s", tally->x.stream2, limits->stream2_rate},
+        {"x_tcp_trip", "tcp_trip_p50_ns", tally->x.trip, (double)limits->trip_p50_ns},
+        {"x_tcp_1mib", "tcp_1mib_p50_ns", tally->x.ask, (double)limits->mib_p50_ns},
+    };
+    json_t *beside = json_object();
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i].ratio > 0) {
+            (void)json_object_set_new(root, all[i].name, json_real(all[i].ratio));
+            (void)json_object_set_new(beside, all[i].limit, json_real(all[i].value));
+        }
+    }
+    (void)json_object_set_new(root, "beside", beside);
+}
+
+json_t *mc_json_tally(const struct mc_tally *tally)
 {
     const struct mc_histogram *h = &tally->latency;
-    uint64_t p50 = mc_histogram_at(h, 0.5);
     json_t *root = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:s}", "cpu_ns",
         (json_int_t)tally->cpu_ns, "daemons_cpu_ns", (json_int_t)tally->daemons_cpu_ns, "calls",
         (json_int_t)h->count, "keys", (json_int_t)tally->items, "bytes", (json_int_t)tally->bytes,
         "verified_bytes", (json_int_t)tally->verified, "wrong", (json_int_t)tally->wrong, "errors",
         (json_int_t)tally->errors, "keys_per_s", tally->items_rate, "bytes_per_s",
-        tally->bytes_rate, "p50_ns", (json_int_t)p50, "p99_ns",
+        tally->bytes_rate, "p50_ns", (json_int_t)mc_histogram_at(h, 0.5), "p99_ns",
         (json_int_t)mc_histogram_at(h, 0.99), "max_ns", (json_int_t)h->max, "first_error",
         tally->sentence);
 
-    if (root != NULL && limits->measured) {
-        (void)json_object_set_new(root, "x_tcp_stream",
-                                  json_real(tally->bytes_rate / limits->stream_rate));
-        (void)json_object_set_new(root, "x_tcp_stream2",
-                                  json_real(tally->bytes_rate / limits->stream2_rate));
-        if (tally->x_copy > 0) {
-            (void)json_object_set_new(root, "x_copy_xxh3", json_real(tally->x_copy));
-        }
-        (void)json_object_set_new(root, "x_tcp_trip",
-                                  json_real((double)p50 / (double)limits->trip_p50_ns));
+    if (root != NULL) {
+        add_ratios(root, tally);
     }
     return root;
 }

@@ -25,25 +25,16 @@ void mc_report_measure_limits(const struct mc_bench_options *options, struct mc_
 /** Prints nothing if they were not measured. */
 void mc_report_limits(const struct mc_limits *limits);
 
-/** One line of a table of calls; the title of the first column is the caller's. */
+/** A table of calls; the title of the first column is the caller's. Ratios have columns if limits
+ * were measured. */
 void mc_report_head(const char *title, const struct mc_limits *limits);
-/* What a line can be compared with. */
-enum mc_line {
-    MC_LINE_SINGLE = 1, /* one key a call: its time with a round trip */
-    MC_LINE_BULK = 2,   /* large values: its rate with the raw stream */
-    MC_LINE_ASKED = 4,  /* one value of MC_LIMITS_MESSAGE_LEN: its time with asking for as much */
-};
-
-/** @param shape  mc_line values or-ed together */
-void mc_report_line(const char *title, const struct mc_tally *tally, const struct mc_limits *limits,
-                    unsigned shape);
-/** The median over that of a raw request for 1 MiB and one round trip to the master. */
-double mc_report_x_asked(const struct mc_tally *tally, const struct mc_limits *limits);
+void mc_report_line(const char *title, const struct mc_tally *tally,
+                    const struct mc_limits *limits);
 /** Verified bytes, wrong values and errors, and the first sentence about them. */
 void mc_report_verdict(const struct mc_tally *tally);
 
 json_t *mc_json_limits(const struct mc_limits *limits);
-json_t *mc_json_tally(const struct mc_tally *tally, const struct mc_limits *limits);
+json_t *mc_json_tally(const struct mc_tally *tally);
 /** Write to stdout with a line end and give @p root back. */
 void mc_json_print(json_t *root);
 

@@ -1,6 +1,7 @@
 /* Counting, and judging what was read. */
 #include "tally.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,21 +108,78 @@ static int by_rate(const void *a, const void *b)
     return (x->items_rate > y->items_rate) - (x->items_rate < y->items_rate);
 }
 
-static int by_x_copy(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
-    const struct mc_tally *x = a;
-    const struct mc_tally *y = b;
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
 
-    return (x->x_copy > y->x_copy) - (x->x_copy < y->x_copy);
+    return (x > y) - (x < y);
+}
+
+/* Of the ratio that lies @p offset bytes into each one's. */
+static double median_ratio(const struct mc_tally *tallies, uint64_t count, size_t offset)
+{
+    double values[MC_REPEAT_MAX];
+
+    for (uint64_t i = 0; i < count; i++) {
+        memcpy(&values[i], (const char *)&tallies[i].x + offset, sizeof(values[i]));
+    }
+    qsort(values, count, sizeof(values[0]), by_value);
+    return values[(count - 1) / 2];
 }
 
 const struct mc_tally *mc_tally_median(struct mc_tally *tallies, uint64_t count)
 {
-    double x_copy;
+    const struct mc_ratios x = {
+        .copy = median_ratio(tallies, count, offsetof(struct mc_ratios, copy)),
+        .stream = median_ratio(tallies, count, offsetof(struct mc_ratios, stream)),
+        .stream2 = median_ratio(tallies, count, offsetof(struct mc_ratios, stream2)),
+        .trip = median_ratio(tallies, count, offsetof(struct mc_ratios, trip)),
+        .ask = median_ratio(tallies, count, offsetof(struct mc_ratios, ask)),
+    };
 
-    qsort(tallies, count, sizeof(tallies[0]), by_x_copy);
-    x_copy = tallies[(count - 1) / 2].x_copy;
     qsort(tallies, count, sizeof(tallies[0]), by_rate);
-    tallies[(count - 1) / 2].x_copy = x_copy;
+    tallies[(count - 1) / 2].x = x;
     return &tallies[(count - 1) / 2];
+}
+
+/* ---- beside what the machine can do ---------------------------------------------------------- */
+
+/* 0: one of them is not known. */
+static double mean(double before, double after)
+{
+    return before > 0 && after > 0 ? (before + after) / 2 : 0;
+}
+
+static uint64_t mean_ns(uint64_t before, uint64_t after)
+{
+    return before > 0 && after > 0 ? (before + after) / 2 : 0;
+}
+
+static double over(double value, double limit)
+{
+    return limit > 0 ? value / limit : 0;
+}
+
+void mc_tally_compare(struct mc_tally *tally, const struct mc_limits *before,
+                      const struct mc_limits *after)
+{
+    const struct mc_limits beside = {
+        .fused_rate = mean(before->fused_rate, after->fused_rate),
+        .stream_rate = mean(before->stream_rate, after->stream_rate),
+        .stream2_rate = mean(before->stream2_rate, after->stream2_rate),
+        .trip_p50_ns = mean_ns(before->trip_p50_ns, after->trip_p50_ns),
+        .mib_p50_ns = mean_ns(before->mib_p50_ns, after->mib_p50_ns),
+    };
+    const double p50 = (double)mc_histogram_at(&tally->latency, 0.5);
+
+    tally->beside = beside;
+    tally->x = (struct mc_ratios){
+        .copy = over(tally->bytes_rate, beside.fused_rate),
+        .stream = over(tally->bytes_rate, beside.stream_rate),
+        .stream2 = over(tally->bytes_rate, beside.stream2_rate),
+        .trip = over(p50, (double)beside.trip_p50_ns),
+        .ask = beside.mib_p50_ns == 0 ? 0
+                                      : over(p50, (double)(beside.mib_p50_ns + beside.trip_p50_ns)),
+    };
 }
