@@ -87,7 +87,12 @@
 /* Pieces of one value in a put from pieces or get into pieces (vLLM uses 128). */
 #define MC_PIECES_MAX 4096u
 
-/* Time one slice of background work may take on the core loop, in nanoseconds. */
+/* Nanoseconds that one request for a page of keys, or the eviction inside one request, may take on
+ * the core loop. */
 #define MC_SLICE_NS_MAX 2000000u
+/* The same of a slice of background work, after which whoever has asked meanwhile is served. With
+ * 2 ms, exists beside the removal of 2 M keys by a pattern took 37 us on average and not 30; the
+ * removal took as long. */
+#define MC_TICK_NS_MAX 100000u
 
 #endif

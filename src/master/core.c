@@ -242,7 +242,7 @@ uint64_t mc_core_tick(struct mc_core *core)
     bool done;
 
     mc_core_enter(core);
-    mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX);
+    mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX, MC_TICK_NS_MAX);
     /* What others wait for comes first, and long work is last; those share what is left, so
      * that none can keep another waiting. */
     done = mc_members_step(&core->members, &budget);

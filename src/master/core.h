@@ -55,7 +55,7 @@ mooncake_err mc_core_create(const struct mc_core_options *options, const struct 
 void mc_core_destroy(struct mc_core **core);
 
 /**
- * Do due work for at most MC_SLICE_NS_MAX: expire members, sweep lost segments, free what dead
+ * Do due work for at most MC_TICK_NS_MAX: expire members, sweep lost segments, free what dead
  * writers left, evict, go on with removals.
  *
  * @return when to call again, on the clock's scale: at most 100 ms ahead; in the past or now if
@@ -238,7 +238,7 @@ const struct mc_core_metrics *mc_core_metrics(const struct mc_core *core);
 mooncake_err mc_core_recount(struct mc_core *core) MC_MUST_CHECK;
 typedef void (*mc_core_recounted_cb)(void *arg, mooncake_err err);
 /**
- * The same in slices of at most MC_SLICE_NS_MAX, while the pool works, and exact at its end all the
+ * The same in slices of at most MC_TICK_NS_MAX, while the pool works, and exact at its end all the
  * same. It does not walk along the queues of segments. @p done runs exactly once if this returns
  * OK, before the return or from a later tick, and must not call the core; it gets OK, EINTERNAL
  * with the thread's sentence as above, or EUNAVAILABLE when the core is destroyed. Who comes while

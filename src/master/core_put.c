@@ -186,7 +186,7 @@ mooncake_err mc_core_put_start(struct mc_core *core, const struct mc_put_start_r
     mc_core_enter(core);
     start.request_seq = ++core->request_seq;
     start.near_host = near_host(core, request->client_id);
-    mc_budget_init(&start.budget, core->clock, MC_INLINE_STEPS_MAX);
+    mc_budget_init(&start.budget, core->clock, MC_INLINE_STEPS_MAX, MC_SLICE_NS_MAX);
     reply.statuses = mc_arena_array(arena, request->count, sizeof(*reply.statuses));
     reply.attempts = mc_arena_array(arena, request->count, sizeof(*reply.attempts));
     if (objects == NULL || hashes == NULL || reply.statuses == NULL || reply.attempts == NULL) {

@@ -350,7 +350,7 @@ mooncake_err mc_core_recount_start(struct mc_core *core, mc_core_recounted_cb do
         mc_tally_begin(&core->objects.tally);
         core->recount_stage = MC_RECOUNT_TABLE;
         core->recount_cursor = 0;
-        mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX);
+        mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX, MC_TICK_NS_MAX);
         (void)mc_core_recount_step(core, &budget); /* a small pool is done at once */
     }
     return MOONCAKE_OK;

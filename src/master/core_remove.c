@@ -242,7 +242,7 @@ mooncake_err mc_core_remove_all(struct mc_core *core, const struct mc_remove_all
     core->removals_count++;
     core->forced_removals += removal->force ? 1 : 0;
     if (first) { /* a small pool is done at once */
-        mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX);
+        mc_budget_init(&budget, core->clock, MC_SLICE_STEPS_MAX, MC_TICK_NS_MAX);
         (void)mc_core_removals_step(core, &budget);
     }
     return MOONCAKE_OK;

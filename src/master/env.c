@@ -4,10 +4,11 @@
 /* Steps between two looks at the clock: a step is well below 1 us. */
 #define STEPS_PER_LOOK 32u
 
-void mc_budget_init(struct mc_budget *budget, const struct mc_clock *clock, uint32_t steps)
+void mc_budget_init(struct mc_budget *budget, const struct mc_clock *clock, uint32_t steps,
+                    uint64_t ns)
 {
     budget->clock = clock;
-    budget->end_ns = mc_now_ns(clock) + MC_SLICE_NS_MAX;
+    budget->end_ns = mc_now_ns(clock) + ns;
     budget->steps_left = steps;
 }
 

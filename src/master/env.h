@@ -35,7 +35,9 @@ struct mc_budget {
     uint32_t steps_left; /* bounds the work also when the clock stands still */
 };
 
-void mc_budget_init(struct mc_budget *budget, const struct mc_clock *clock, uint32_t steps);
+/** So many steps, and @p ns on the clock from now. */
+void mc_budget_init(struct mc_budget *budget, const struct mc_clock *clock, uint32_t steps,
+                    uint64_t ns);
 /** Count one step (an object moved or dropped). False: stop. */
 bool mc_budget_step(struct mc_budget *budget);
 bool mc_budget_spent(const struct mc_budget *budget);
