@@ -148,11 +148,14 @@ static void serve(int fd, const unsigned char *ring)
     }
 }
 
-static _Noreturn void child(const unsigned char *ring)
+static _Noreturn void child(const unsigned char *ring, pid_t parent)
 {
     struct mc_places places;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(1); /* it was gone before it could be noticed */
+    }
     mc_places_init(&places);
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -188,9 +191,11 @@ static bool start(const unsigned char *ring)
         return false;
     }
     for (size_t i = 0; i < MC_LIMITS_ENDS; i++) {
+        const pid_t parent = getpid();
+
         pids[i] = fork();
         if (pids[i] == 0) {
-            child(ring);
+            child(ring, parent);
         }
         if (pids[i] < 0) {
             return false;
