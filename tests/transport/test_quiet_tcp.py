@@ -26,8 +26,10 @@ def skip(why):
 
 
 def watched(trace, command):
-    """The command, with the paths of its system calls in @p trace; it keeps its process id (-D)."""
-    return ["strace", "-D", "-f", "-q", "-e", "trace=%file", "-o", trace, *command]
+    """The command, with the paths of its system calls in @p trace; it keeps its process id (-D). A
+    sanitizer cannot look for leaks in a process that is traced."""
+    return ["strace", "-D", "-f", "-q", "-E", "ASAN_OPTIONS=detect_leaks=0", "-e", "trace=%file",
+            "-o", trace, *command]
 
 
 def read(trace):
