@@ -360,11 +360,12 @@ static uint64_t read_into_one_buffer(mooncake_client *client, uint8_t *room, uns
     return stats.reads_disturbed;
 }
 
-static void buffers__that_overlap_cost_nobody_a_copy(void **state)
+/* Returns how often reads got in each other's way. No copy may be lost by it. */
+static uint64_t overlap(struct contract *c, const char *transport, unsigned rounds)
 {
-    struct contract *c = *state;
     uint8_t *room = malloc(SHARED_LEN);
     mooncake_client *client;
+    uint64_t disturbed;
     char key[32];
 
     assert_non_null(room);
@@ -372,11 +373,8 @@ static void buffers__that_overlap_cost_nobody_a_copy(void **state)
         name_key(key, i);
         assert_int_equal(value_put(c->client, key, SHARED_LEN, i, NULL, 5000), MOONCAKE_OK);
     }
-    client = open_busy(c, "tcp"); /* parts of several values land by turns */
-    assert_true(read_into_one_buffer(client, room, 1000) > 0);
-    mooncake_client_close(client);
-    client = open_busy(c, "shm"); /* what a thread copies it hashes at once: it may see nothing */
-    (void)read_into_one_buffer(client, room, 20);
+    client = open_busy(c, transport);
+    disturbed = read_into_one_buffer(client, room, rounds);
     mooncake_client_close(client);
     for (unsigned i = 0; i < KEYS; i++) {
         name_key(key, i);
@@ -385,6 +383,22 @@ static void buffers__that_overlap_cost_nobody_a_copy(void **state)
     assert_int_equal(damaged_replicas(c), 0);
     free(room);
     contract_check(c);
+    return disturbed;
+}
+
+static void buffers__that_overlap_over_tcp_cost_nobody_a_copy(void **state)
+{
+    assert_true(overlap(*state, "tcp", 1000) > 0); /* parts of several values land by turns */
+}
+
+static void buffers__that_overlap_over_shm_cost_nobody_a_copy(void **state)
+{
+#if defined(__SANITIZE_THREAD__)
+    (void)state;
+    skip(); /* threads that write one buffer race: that is what is tried, and would be told */
+#else
+    (void)overlap(*state, "shm", 20); /* a thread hashes what it copies at once: may see nothing */
+#endif
 }
 
 /* ---- what stays behind ------------------------------------------------------------------- */
@@ -436,7 +450,8 @@ int main(void)
         TEST(damaged__copy_is_passed_over_and_never_returned),
         TEST(damaged__copies_in_a_batch_are_judged_alone_and_each_is_counted),
         TEST(failover__to_another_copy_is_told_by_the_master_that_hears_it_from_pings),
-        TEST(buffers__that_overlap_cost_nobody_a_copy),
+        TEST(buffers__that_overlap_over_tcp_cost_nobody_a_copy),
+        TEST(buffers__that_overlap_over_shm_cost_nobody_a_copy),
         TEST(client__that_is_closed_last_leaves_no_descriptor_and_no_mapping),
     };
 
