@@ -7,7 +7,9 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "store/segment.h"
@@ -85,6 +87,31 @@ static void segment__can_be_neither_shrunk_nor_grown(void **state)
     mc_segment_close(&segment); /* harmless */
 }
 
+static void segment__of_huge_pages_is_made_of_them_or_refused_with_the_cure(void **state)
+{
+    const uint64_t huge = (uint64_t)2 << 20;
+    struct mc_segment segment = {.memfd = -7};
+    struct statfs info;
+    mooncake_err err;
+
+    (void)state;
+    if (access("/sys/kernel/mm/hugepages/hugepages-2048kB", F_OK) != 0) {
+        skip(); /* this kernel has none */
+    }
+    err = mc_segment_open("t", huge + 1, true, &segment);
+    if (err != MOONCAKE_OK) {
+        assert_int_equal(err, MOONCAKE_ENOMEM); /* none are reserved here */
+        assert_non_null(strstr(mooncake_last_error(), "vm.nr_hugepages"));
+        assert_int_equal(segment.memfd, -7);
+        return;
+    }
+    assert_int_equal(segment.len, 2 * huge);
+    assert_int_equal(fstatfs(segment.memfd, &info), 0);
+    assert_int_equal(info.f_bsize, huge);
+    segment.base[segment.len - 1] = 1;
+    mc_segment_close(&segment);
+}
+
 static void segment__is_what_another_mapping_of_its_memfd_sees(void **state)
 {
     struct mc_segment segment;
@@ -107,6 +134,7 @@ int main(void)
         cmocka_unit_test(segment__is_whole_pages_of_zeroes),
         cmocka_unit_test(segment__touches_no_memory_before_it_is_used),
         cmocka_unit_test(segment__can_be_neither_shrunk_nor_grown),
+        cmocka_unit_test(segment__of_huge_pages_is_made_of_them_or_refused_with_the_cure),
         cmocka_unit_test(segment__is_what_another_mapping_of_its_memfd_sees),
     };
 

@@ -144,6 +144,49 @@ static void store__lends_several_segments_under_one_name(void **state)
     assert_true(wait_until(has_said_where, &scene->pool.stores[0], 60));
 }
 
+static void see_place(void *arg, const mooncake_key_status *key)
+{
+    assert_int_equal(key->extents_count, 1);
+    (void)snprintf(arg, 64, "%s", key->extents[0].segment);
+}
+
+static int setup_local_first(void **state)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+
+    assert_non_null(scene);
+    pool_init(&scene->pool);
+    scene->pool.master_args[0] = "--placement=local_first";
+    pool_start_master(&scene->pool, 0);
+    *state = scene;
+    return 0;
+}
+
+static void placement__local_first_takes_the_segment_on_the_writers_host(void **state)
+{
+    static const char *const names[] = {"--name=near:1", "--name=far:1"};
+    struct scene *scene = *state;
+    mooncake_client_options options;
+    char key[16], place[64];
+
+    for (unsigned i = 0; i < 2; i++) {
+        const char *flags[] = {"--segment=16MiB", names[i], "--grace=0", NULL};
+
+        pool_launch_store(&scene->pool, i, flags);
+        daemon_await(&scene->pool.stores[i], "data_port");
+    }
+    mooncake_client_options_init(&options);
+    options.master = scene->pool.master_address;
+    options.local_hostname = "near";
+    assert_int_equal(mooncake_client_open(&options, &scene->client), MOONCAKE_OK);
+    for (unsigned i = 0; i < 40; i++) {
+        (void)snprintf(key, sizeof(key), "k-%u", i);
+        assert_int_equal(mooncake_put(scene->client, key, key, sizeof(key), NULL, 0), MOONCAKE_OK);
+        assert_int_equal(mooncake_admin_key(scene->client, key, 0, see_place, place), MOONCAKE_OK);
+        assert_string_equal(place, "near:1");
+    }
+}
+
 static void store__that_was_killed_takes_its_name_again_when_the_old_mount_has_ended(void **state)
 {
     struct scene *scene = *state;
@@ -224,6 +267,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(store__with_an_option_that_is_wrong_ends_and_names_it),
         TEST(store__lends_several_segments_under_one_name),
+        cmocka_unit_test_setup_teardown(
+            placement__local_first_takes_the_segment_on_the_writers_host, setup_local_first,
+            teardown),
         TEST(store__that_was_killed_takes_its_name_again_when_the_old_mount_has_ended),
         TEST(store__without_a_master_waits_and_ends_when_told),
         TEST(store__that_leaves_serves_reads_until_its_grace_is_over),

@@ -2,6 +2,7 @@
 #include "integration/harness.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,25 @@ static void batch__of_large_values_is_copied_by_threads_that_end_with_the_client
     free(out);
 }
 
+static void copy_threads__are_off_by_default_on_two_cores(void **state)
+{
+    mooncake_client_options options;
+    cpu_set_t all, two;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&two);
+    for (unsigned i = 0; i < CPU_SETSIZE && CPU_COUNT(&two) < 2; i++) {
+        if (CPU_ISSET(i, &all)) {
+            CPU_SET(i, &two);
+        }
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof(two), &two), 0);
+    mooncake_client_options_init(&options);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    assert_int_equal(options.copy_threads, 0);
+}
+
 static void put__of_more_than_the_pool_holds_is_refused_and_harms_nobody(void **state)
 {
     mooncake_piece pieces[2];
@@ -280,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(value__of_every_size_comes_back),
         cmocka_unit_test(batch__of_large_values_is_copied_by_threads_that_end_with_the_client),
+        cmocka_unit_test(copy_threads__are_off_by_default_on_two_cores),
         cmocka_unit_test(value__beyond_31_bits_comes_back),
         cmocka_unit_test(put__of_more_than_the_pool_holds_is_refused_and_harms_nobody),
         cmocka_unit_test(remove__respects_leases_unless_forced),

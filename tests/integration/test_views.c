@@ -238,6 +238,40 @@ static void view__holds_its_lease_while_it_is_open(void **state)
     contract_check(c);
 }
 
+/* Frozen for so long, the master leaves one question without an answer (it is asked when half of a
+ * lease has passed, and waited for for a quarter), and wakes while there is time for another. */
+#define FREEZE_MS (LEASE_MS * 4 / 5)
+
+static bool outlives_a_lost_question(struct contract *c)
+{
+    mooncake_view *view = look_in_place(c->client, "k");
+    uint64_t const start_ms = now_ms();
+    bool lives = true;
+
+    daemon_freeze(&c->pool.master);
+    while (now_ms() < start_ms + FREEZE_MS) {
+    }
+    daemon_wake(&c->pool.master);
+    while (lives && now_ms() < start_ms + 2 * LEASE_MS) {
+        lives = mooncake_view_check(view) == MOONCAKE_OK;
+    }
+    mooncake_view_release(view);
+    return lives;
+}
+
+static void view__outlives_a_question_that_gets_no_answer(void **state)
+{
+    struct contract *c = *state;
+    bool lives = false;
+
+    put(c, "k", LEN, 1, false);
+    for (unsigned i = 0; i < 8 && !lives; i++) { /* a machine may be too slow now and then */
+        lives = outlives_a_lost_question(c);
+    }
+    assert_true(lives);
+    contract_check(c);
+}
+
 static void view__stays_in_a_full_pool(void **state)
 {
     struct contract *c = *state;
@@ -443,6 +477,7 @@ int main(void)
         CASE(view__goes_to_the_copy_that_is_whole),
         CASE(view__batch_judges_each_key),
         CASE(view__holds_its_lease_while_it_is_open),
+        CASE(view__outlives_a_question_that_gets_no_answer),
         CASE(view__stays_in_a_full_pool),
         CASE(view__keeps_its_bytes_when_the_key_is_removed_by_force),
         CASE(view__keeps_the_old_value_when_the_key_is_replaced),

@@ -177,6 +177,51 @@ static void write__into_the_memory_of_a_dead_store_is_no_success(void **state)
     assert_int_equal(count, 0);
 }
 
+/* The store that dies while its memory is being written: at the first touch of the second page. */
+static struct {
+    struct fixture *f;
+    uint8_t *page;
+    size_t len;
+} trap;
+
+static void on_trap(int sig)
+{
+    (void)sig;
+    (void)kill(trap.f->pid, SIGKILL);
+    (void)waitpid(trap.f->pid, NULL, 0);
+    (void)mprotect(trap.page, trap.len, PROT_READ);
+}
+
+static void write__during_which_its_store_dies_is_no_success(void **state)
+{
+    const size_t page_len = (size_t)sysconf(_SC_PAGESIZE);
+    const struct sigaction action = {.sa_handler = on_trap};
+    struct fixture *f = *state;
+    struct mc_extent_ref extent = rig_extent(&f->segment, 0, 2 * page_len, 1);
+    struct sigaction before;
+    uint64_t count, bytes;
+    uint8_t *from =
+        mmap(NULL, 2 * page_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(from != MAP_FAILED);
+    start_store(f, MC_SHM_UID, NULL);
+    open_engine(f, &f->engine);
+    assert_int_equal(rig_do(&f->engine, MC_RIGHT_WRITE, &extent, from), MOONCAKE_OK);
+    trap.f = f;
+    trap.page = from + page_len;
+    trap.len = page_len;
+    assert_int_equal(mprotect(trap.page, trap.len, PROT_NONE), 0);
+    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+    assert_int_equal(rig_do(&f->engine, MC_RIGHT_WRITE, &extent, from), MOONCAKE_ERPC);
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    assert_int_equal(kill(f->pid, 0), -1); /* it has died then, and not later */
+    (void)close(f->to_child);
+    f->pid = 0;
+    mc_shm_map_totals(&count, &bytes);
+    assert_int_equal(count, 0);
+    (void)munmap(from, 2 * page_len);
+}
+
 static void sweep__gives_the_memory_of_a_dead_store_back(void **state)
 {
     struct fixture *f = *state;
@@ -246,18 +291,13 @@ static void cancelled_op__is_quiet_while_the_store_is_frozen(void **state)
     rig_check(f->bytes, sizeof(f->bytes), 1);
 }
 
-static void policy_uid__refuses_another_user(void **state)
+/* What somebody else gets who asks for the memory: 0 nothing, 1 an answer, 3 and 4 no way to ask.
+ * Only root can become somebody else. */
+static int ask_as_nobody(const struct fixture *f, bool force)
 {
-    struct fixture *f = *state;
     int status;
-    pid_t pid;
+    pid_t pid = fork();
 
-    if (geteuid() != 0) {
-        skip(); /* only root can become somebody else */
-    }
-    start_store(f, MC_SHM_UID, NULL);
-    assert_int_equal(chmod(f->dir, 0777), 0);
-    pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         struct sockaddr_un un;
@@ -266,7 +306,7 @@ static void policy_uid__refuses_another_user(void **state)
         int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
         bool found = mc_shm_address_find(f->address, &un);
 
-        if (!found || chmod(un.sun_path, 0666) != 0 || setuid(65534) != 0) {
+        if (!found || (force && chmod(un.sun_path, 0666) != 0) || setuid(65534) != 0) {
             _exit(3);
         }
         if (connect(fd, (struct sockaddr *)(void *)&un, sizeof(un)) != 0) {
@@ -274,11 +314,50 @@ static void policy_uid__refuses_another_user(void **state)
         }
         mc_shm_request_encode(&request, bytes);
         (void)!send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
-        _exit(recv(fd, bytes, sizeof(bytes), 0) > 0 ? 5 : 0);
+        _exit(recv(fd, bytes, sizeof(bytes), 0) > 0 ? 1 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    return WEXITSTATUS(status);
+}
+
+static void policy_uid__refuses_another_user(void **state)
+{
+    struct fixture *f = *state;
+
+    if (geteuid() != 0) {
+        skip();
+    }
+    start_store(f, MC_SHM_UID, NULL);
+    assert_int_equal(chmod(f->dir, 0777), 0);
+    assert_int_equal(ask_as_nobody(f, true), 0);
+}
+
+static void policy_any__serves_another_user(void **state)
+{
+    struct fixture *f = *state;
+
+    if (geteuid() != 0) {
+        skip();
+    }
+    start_store(f, MC_SHM_ANY, NULL);
+    assert_int_equal(chmod(f->dir, 0755), 0); /* it was there before the store, with its own mode */
+    assert_int_equal(ask_as_nobody(f, false), 1);
+}
+
+/* Whoever owns the directory could put a socket of their own in the place of ours. */
+static void directory__of_another_user_is_refused(void **state)
+{
+    struct mc_shm_server *server = NULL;
+    struct fixture *f = *state;
+
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chown(f->dir, 65534, 65534), 0);
+    assert_int_equal(mc_shm_server_open(f->dir, MC_SHM_UID, &server), MOONCAKE_EINVAL);
+    assert_non_null(strstr(mooncake_last_error(), "belongs to user 65534"));
+    assert_null(server);
 }
 
 static void server__survives_nonsense(void **state)
@@ -388,11 +467,14 @@ int main(void)
         cmocka_unit_test(memory__that_is_shorter_than_promised_is_not_mapped),
         TEST(segment__is_mapped_once_for_all_engines),
         TEST(write__into_the_memory_of_a_dead_store_is_no_success),
+        TEST(write__during_which_its_store_dies_is_no_success),
         TEST(sweep__gives_the_memory_of_a_dead_store_back),
         TEST(mount__that_is_dropped_is_known_to_be_gone),
         TEST(frozen_store__costs_a_first_op_a_bounded_wait_and_later_ones_none),
         TEST(cancelled_op__is_quiet_while_the_store_is_frozen),
         TEST(policy_uid__refuses_another_user),
+        TEST(policy_any__serves_another_user),
+        TEST(directory__of_another_user_is_refused),
         TEST(server__survives_nonsense),
         TEST(sockets__of_killed_stores_are_cleared_away),
         TEST(engines__that_come_and_go_leave_no_descriptor),
