@@ -232,7 +232,7 @@ static void batch__reads_what_is_answered_while_the_rest_is_not(void **state)
         MOONCAKE_OK);
     fake_master_rule(rig->master, MC_METHOD_QUERY, FAKE_SILENT, 1, MOONCAKE_OK);
     assert_int_equal(mooncake_batch_get_into(rig->client, b->keys, b->out, b->lens, 2 * WINDOW,
-                                             2000, b->results, b->got),
+                                             5000, b->results, b->got),
                      MOONCAKE_OK);
     for (unsigned i = 0; i < 2 * WINDOW; i++) {
         if (i < WINDOW) {
