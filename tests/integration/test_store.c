@@ -14,16 +14,26 @@ struct scene {
     mooncake_client *client; /* NULL: not opened */
 };
 
-static int setup(void **state)
+static int setup_with(void **state, const char *master_arg)
 {
     struct scene *scene = calloc(1, sizeof(*scene));
 
     assert_non_null(scene);
     pool_init(&scene->pool);
-    scene->pool.master_args[0] = "--client_ttl=2";
+    scene->pool.master_args[0] = master_arg;
     pool_start_master(&scene->pool, 0);
     *state = scene;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, "--client_ttl=2");
+}
+
+static int setup_local_first(void **state)
+{
+    return setup_with(state, "--placement=local_first");
 }
 
 static int teardown(void **state)
@@ -148,18 +158,6 @@ static void see_place(void *arg, const mooncake_key_status *key)
 {
     assert_int_equal(key->extents_count, 1);
     (void)snprintf(arg, 64, "%s", key->extents[0].segment);
-}
-
-static int setup_local_first(void **state)
-{
-    struct scene *scene = calloc(1, sizeof(*scene));
-
-    assert_non_null(scene);
-    pool_init(&scene->pool);
-    scene->pool.master_args[0] = "--placement=local_first";
-    pool_start_master(&scene->pool, 0);
-    *state = scene;
-    return 0;
 }
 
 static void placement__local_first_takes_the_segment_on_the_writers_host(void **state)
