@@ -22,14 +22,13 @@ class Heartbeat:
 
     def __enter__(self):
         self.beats = []
-        self._stop = False
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         return self
 
     def _run(self):
-        while not self._stop:
-            time.sleep(0.01)
+        while not self._stop.wait(0.01):
             self.beats.append(time.monotonic())
 
     def during(self, call):
@@ -41,7 +40,7 @@ class Heartbeat:
         return max(after - before for before, after in zip(times, times[1:])), end - begin
 
     def __exit__(self, *_):
-        self._stop = True
+        self._stop.set()
         self._thread.join()
 
 
