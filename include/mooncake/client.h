@@ -247,8 +247,8 @@ MOONCAKE_API mooncake_err mooncake_put_pieces(mooncake_client *client, const cha
 /**
  * Read one value into the caller's memory.
  *
- * @param data     receives the value. Fastest where it begins a cache line (a multiple of 64):
- * within a host large values come a third slower to where malloc() puts such memory.
+ * @param data     receives the value. Within a host a large one takes half as long again unless
+ *                 a cache line begins there (a multiple of 64), which malloc() does not see to.
  * @param cap      bytes at @p data; what lies beyond the value's length is not touched
  * @param out_len  the value's length, also set with MOONCAKE_EINVAL when cap is too small (nothing
  *                 was written then). NULL allowed.

@@ -181,6 +181,21 @@ static _Noreturn void child(const unsigned char *ring, pid_t parent)
     }
 }
 
+static void stop(void)
+{
+    for (size_t i = 0; i < MC_LIMITS_ENDS; i++) {
+        if (pids[i] > 0) {
+            (void)kill(pids[i], SIGKILL);
+            (void)waitpid(pids[i], NULL, 0);
+        }
+        pids[i] = 0;
+    }
+    if (listener >= 0) {
+        (void)close(listener);
+        listener = -1;
+    }
+}
+
 static bool start(const unsigned char *ring)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -206,7 +221,7 @@ static bool start(const unsigned char *ring)
 
 bool mc_ends_start(void)
 {
-    static unsigned char *ring; /* what they send from; ours only until they have it */
+    unsigned char *ring; /* what they send from; ours only until they have it */
     bool fine;
 
     if (listener >= 0) {
@@ -220,25 +235,10 @@ bool mc_ends_start(void)
     if (!fine) {
         int error = errno;
 
-        mc_ends_stop();
+        stop();
         errno = error;
     }
     return fine;
-}
-
-void mc_ends_stop(void)
-{
-    for (size_t i = 0; i < MC_LIMITS_ENDS; i++) {
-        if (pids[i] > 0) {
-            (void)kill(pids[i], SIGKILL);
-            (void)waitpid(pids[i], NULL, 0);
-        }
-        pids[i] = 0;
-    }
-    if (listener >= 0) {
-        (void)close(listener);
-        listener = -1;
-    }
 }
 
 int mc_end_connect(size_t buffer, bool apart)

@@ -49,7 +49,6 @@ enum mc_end_command {
 
 /** Start the processes, unless they run. They end with this one. False: errno says why not. */
 bool mc_ends_start(void);
-void mc_ends_stop(void);
 /**
  * A connection to one that has none. -1: none.
  * @param buffer  which size of socket buffers, below MC_LIMITS_BUFFERS
